@@ -1,6 +1,6 @@
 //! What a run drew, how long its flash lasts and whether it was in steady state, as text.
 
-use crate::format::{count, energy, percent, power, shares, size, thousandths, three, time};
+use crate::format::{count, energy, percent, power, shares, size, thousandths, time, years};
 use crate::table::Table;
 use nandu_sim::RunResult;
 use nandu_sim::energy::{LifetimeResult, RegionResult};
@@ -58,14 +58,6 @@ fn region(region: &RegionResult) -> [String; 10] {
         life(|l| years(l.years_thousandths)),
         life(|l| size(l.host_bytes)),
     ]
-}
-
-/// `0.123 years`, `12.5 years`; `<0.001 years` for what rounds to nothing.
-pub fn years(thousandths: u64) -> String {
-    match thousandths {
-        0 => "<0.001 years".into(),
-        _ => format!("{} years", three(thousandths as f64 / 1000.0)),
-    }
 }
 
 fn regions(lifetime: &LifetimeResult) -> Table {

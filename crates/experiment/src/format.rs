@@ -1,5 +1,6 @@
 //! Figures as people read them: three significant digits and a unit that fits.
 
+use nandu_sweep::metric::{Figure, Kind};
 use std::borrow::Cow;
 
 /// `n` of 1, with thousands separated: `1,234,567`.
@@ -81,6 +82,30 @@ pub fn power(uw: u64) -> String {
 /// A factor in thousandths: `1.043`.
 pub fn thousandths(n: u64) -> String {
     format!("{}.{:03}", n / 1000, n % 1000)
+}
+
+/// `0.123 years`, `12.5 years`; `<0.001 years` for what rounds to nothing.
+pub fn years(thousandths: u64) -> String {
+    match thousandths {
+        0 => "<0.001 years".into(),
+        _ => format!("{} years", three(thousandths as f64 / 1000.0)),
+    }
+}
+
+/// A figure in its unit.
+pub fn figure(kind: Kind, figure: Option<Figure>) -> String {
+    match (figure, kind) {
+        (None, _) => "-".into(),
+        (Some(Figure::Unworn), _) => "unworn".into(),
+        (Some(Figure::Value(v)), Kind::Time) => time(v),
+        (Some(Figure::Value(v)), Kind::Energy) => energy(v),
+        (Some(Figure::Value(v)), Kind::Power) => power(v),
+        (Some(Figure::Value(v)), Kind::Years) => years(v),
+        (Some(Figure::Value(v)), Kind::Factor) => thousandths(v),
+        (Some(Figure::Value(v)), Kind::Count) => count(v),
+        (Some(Figure::Value(v)), Kind::Bytes) => size(v),
+        (Some(Figure::Value(v)), Kind::Rate) => bandwidth(v),
+    }
 }
 
 /// How many times larger: `1.8x`, `12x`.

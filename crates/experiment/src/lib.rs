@@ -2,11 +2,12 @@
 //!
 //! [`mod@open`] finds stacks by file or name, [`replay`] is what a load may say, [`source`] reads or makes its requests, [`plan`] lays them
 //! onto exports. [`race`] runs several stacks side by side and [`verdict`] says in words how they compare; [`sweep`] makes a sweep ready,
-//! [`mrc`] draws curves of miss ratios, [`reproduce`] measures the claims of papers, [`verify`] says what the verified
+//! [`advise`] looks for the best stack, [`mrc`] draws curves of miss ratios, [`reproduce`] measures the claims of papers, [`verify`] says what the verified
 //! simulation found. [`talk`] is the way to whoever listens.
 //!
 //! Whoever asks hears a [`Failure`] where something is not done: what, where, why, and what would be right.
 
+pub mod advise;
 pub mod failure;
 pub mod format;
 pub mod mrc;

@@ -5,7 +5,6 @@ use super::values::{fit_parser, jobs, precondition, time_scale};
 use clap::Args;
 use nandu_base::units::{parse_size, parse_span};
 use nandu_base::{ByteLen, Precondition, Ratio, Span};
-use nandu_sweep::metric::Kind;
 use nandu_trace::fit::Fit;
 use std::path::PathBuf;
 
@@ -19,12 +18,6 @@ Without --stack it chooses among drives, spare flash, map, cache, segments, SLC 
 which. A search that was killed goes on where it was when it is started again with the same --out.
 
 Exit codes: 0 done, 1 a run failed, 2 the input was wrong, 3 nothing that was tried meets the bounds.";
-
-/// A lifetime: `5y`, `0.5 years`; thousandths of a year.
-fn life(text: &str) -> Result<u64, String> {
-    let number = text.trim().trim_end_matches("years").trim_end_matches("year").trim_end_matches('y');
-    Kind::Years.read(&format!("{} years", number.trim())).map_err(|_| "write years, for example 5y".into())
-}
 
 fn span(text: &str) -> Result<Span, String> {
     parse_span(text).map_err(|e| e.to_string())
@@ -44,7 +37,7 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub p99: Option<Span>,
     /// Least lifetime of the flash, by its most worn block: 5y
-    #[arg(long, value_name = "YEARS", value_parser = life)]
+    #[arg(long, value_name = "YEARS", value_parser = nandu_experiment::advise::life)]
     pub life: Option<u64>,
     /// A further bound, for example 'read_p99<=1 ms'; `nandu list figures` shows the figures
     #[arg(long, value_name = "FIGURE<=LIMIT|FIGURE>=LIMIT")]

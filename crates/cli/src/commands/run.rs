@@ -5,9 +5,9 @@ use crate::explain::{self, WithSlowest};
 use crate::failure::Failure;
 use crate::format::{
     bandwidth, count, percent, plural, shares, short_hash, signed_percent, size, thousandths, three, time,
-    words,
+    words, years,
 };
-use crate::life::{life, years};
+use crate::life::life;
 use crate::open::open;
 use crate::output::{self, Kind};
 use crate::plan::{Common, Plan, extended, plan};

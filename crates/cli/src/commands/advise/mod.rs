@@ -1,412 +1,88 @@
-//! `nandu advise`: which drive, spare flash, map, cache and so on meets the bounds on all traces for the least money.
-//!
-//! [`choice`] has the variants, [`cost`] what they cost, [`nandu_sweep::racing`] the search, [`text`] what is said. A variant is as good as it is
-//! on the trace that suits it least: bounds are held against each trace.
+//! `nandu advise`: which drive, spare flash, map, cache and so on meets the bounds on all traces for the least money. What is computed stands in
+//! [`nandu_experiment::advise`]; [`text`] is what is said.
 
-mod choice;
-mod cost;
 mod text;
 
 use crate::UNMET;
 use crate::args::AdviseArgs;
 use crate::failure::Failure;
-use crate::format::{plural, visible};
-use crate::open::{named, text as stack_text};
 use crate::output::{self, Kind};
 use crate::parallel;
-use crate::plan::{Common, Made, extended, on_room, requests_of};
 use crate::replay::Replay;
-use crate::source::{self, Wanted, generator};
-use crate::talk::{Bar, Talk};
-use cost::Prices;
-use nandu_base::{ByteLen, Op, Precondition, Registry};
-use nandu_sim::tap::{Look, Slowest, run_tapped};
-use nandu_sim::{Extension, RunOptions, RunWorkload};
-use nandu_stack::{BuildOptions, Stack, StackFile};
-use nandu_sweep::bound::Bound;
-use nandu_sweep::id::Shared;
-use nandu_sweep::journal::Record;
-use nandu_sweep::metric::{Devices, Kind as MetricKind, figures};
-use nandu_sweep::racing::{Found, Measure, PARTS, Score, Seen, race};
-use nandu_sweep::survey::with_settings;
-use nandu_sweep::{Figure, Figures, Id, Journal, Space, best};
-use nandu_trace::fit::Fit;
-use nandu_trace::pages::{PAGE, PageSet};
-use std::collections::BTreeMap;
+use crate::source::generator;
+use crate::talk::Talk;
+use nandu_experiment::advise::{Advice, Advisor, Asked, winner};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-
-/// Variants that `--exhaustive` takes on.
-const EXHAUSTIVE: usize = 512;
-/// Most requests whose critical paths are looked at.
-const SLOW: usize = 20_000;
-
-/// Where variants come from.
-enum Variants {
-    /// The built-in choice, with drives of this size.
-    Choice(ByteLen),
-    /// A stack whose options vary.
-    Of(Box<StackFile>),
-}
-
-/// One trace, laid onto the drives.
-struct Load {
-    name: String,
-    /// By place in [`PARTS`]: what runs, and what names its runs.
-    parts: Vec<(RunOptions, Shared)>,
-}
-
-/// Everything that runs share.
-struct Advisor<'a> {
-    variants: Variants,
-    space: Space,
-    registry: Registry,
-    bounds: Vec<Bound>,
-    prices: Prices,
-    loads: Vec<Load>,
-    room: ByteLen,
-    threads: usize,
-    bar: Bar<'a>,
-    /// What is known by name.
-    known: Mutex<BTreeMap<Id, Figures>>,
-    journal: Mutex<Option<Journal>>,
-}
-
-/// A variant that can be built.
-struct Variant {
-    stack: Stack,
-    cost: u64,
-}
 
 /// Advises.
 pub fn advise(args: &AdviseArgs, talk: Talk) -> Result<u8, Failure> {
-    let advisor = prepare(args, talk)?;
-    let points = advisor.space.len();
-    if args.exhaustive && points > EXHAUSTIVE {
-        return Err(Failure::input(format!(
-            "--exhaustive: there are {points} variants, at most {EXHAUSTIVE} are measured one by one; vary less with --stack and --axis"
-        )));
-    }
-    let budget = args.budget.unwrap_or((points as u64 / 10).clamp(24, 60));
-    let found = match args.exhaustive {
-        true => all(&advisor)?,
-        false => race(&advisor.space, args.read.seed, budget, &mut &advisor)?,
-    };
-    let advice = text::Advice::of(&advisor, &found)?;
-    advisor.bar.clear();
-    match args.json {
-        true => output::print_json(&advice)?,
-        false => output::print(&advice.to_text())?,
-    }
-    let said = (&advice.best, found.best);
-    if let (Some(path), (Some(_), Some(point))) = (&args.best, said) {
-        let text = winner(args, &advisor, &advice, point)?;
-        output::write_file(path, |out| {
-            out.write_all(text.as_bytes()).map_err(|e| Failure::unwritable(path, &e))
-        })?;
-        talk.note(format!("{} written", path.display()));
-    }
-    if let Some(path) = &args.report {
-        let page = advice.page();
-        output::write_file(path, |out| {
-            out.write_all(page.as_bytes()).map_err(|e| Failure::unwritable(path, &e))
-        })?;
-        talk.note(format!("report written to {}", path.display()));
-    }
-    Ok(if advice.meets { 0 } else { UNMET })
-}
-
-/// Every variant with all requests.
-fn all(advisor: &Advisor) -> Result<Found, Failure> {
-    let whole = PARTS.len() - 1;
-    let asked: Vec<(usize, usize)> = (0..advisor.space.len()).map(|point| (point, whole)).collect();
-    let scores = (&mut &*advisor).measure(&asked)?;
-    let mut found = Found { sixteenths: PARTS[0] * asked.len() as u64, settled: true, ..Found::default() };
-    let scores = scores.into_iter().map(|seen| seen.map(|seen| seen.score));
-    found.scores[whole] = asked.iter().map(|asked| asked.0).zip(scores).collect();
-    found.best = found.ranked().first().copied();
-    Ok(found)
-}
-
-fn bounds(args: &AdviseArgs) -> Result<Vec<Bound>, Failure> {
-    let p99 = args.p99.map(|span| match span.to_string() {
-        text if MetricKind::Time.read(&text) == Ok(span.0) => format!("p99<={text}"),
-        _ => format!("p99<={} ns", span.0),
-    });
-    let life = args.life.map(|n| format!("lifetime>={}.{:03} years", n / 1000, n % 1000));
-    let all = p99.into_iter().chain(life).chain(args.bound.iter().cloned());
-    let bounds = all.map(|text| Bound::parse(&text, &Devices::default())).collect::<Result<Vec<_>, _>>()?;
-    match bounds.is_empty() {
-        true => Err(Failure::input("nothing is asked for: give --p99, --life or --bound")
-            .with_help("for example nandu advise TRACE --p99 2ms --life 5y")),
-        false => Ok(bounds),
-    }
-}
-
-/// Bytes that the traces touch at most, each by itself.
-fn touched(args: &AdviseArgs, talk: Talk) -> Result<u64, Failure> {
-    let mut most = 0;
-    for name in &args.traces {
-        let trace = source::requests(&wanted(args, name, None), crate::registry(), talk)?;
-        let mut set = PageSet::new();
-        trace.iter().filter(|r| r.op() != Op::Flush).for_each(|r| set.add(r));
-        most = most.max(set.index().len() * PAGE);
-    }
-    Ok(most)
-}
-
-fn wanted(args: &AdviseArgs, name: &str, room: Option<ByteLen>) -> Wanted {
-    Wanted {
-        name: name.into(),
-        settings: if generator(name).is_some() { args.read.settings.clone() } else { Vec::new() },
-        limit: args.read.limit,
-        format: args.read.trace_format.clone().filter(|_| generator(name).is_none()),
-        columns: args.read.columns.clone(),
-        bad_lines: args.read.bad_lines.into(),
-        seed: args.read.seed,
-        room,
-    }
-}
-
-fn prepare<'a>(args: &AdviseArgs, talk: Talk<'a>) -> Result<Advisor<'a>, Failure> {
-    let bounds = bounds(args)?;
-    let prices = Prices::of(args.cost.as_deref())?;
     let outputs = args.best.iter().map(|p| (p.as_path(), Kind::Winner));
     let outputs: Vec<(&Path, Kind)> =
         outputs.chain(args.report.iter().map(|p| (p.as_path(), Kind::Page))).collect();
     let inputs: Vec<PathBuf> =
         args.traces.iter().chain(&args.stack).map(PathBuf::from).chain(args.cost.clone()).collect();
     output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.force)?;
-    let registry = crate::registry().clone();
-    let (variants, space, room) = match &args.stack {
-        Some(name) => {
-            let (text, shown) = stack_text(named(name).1)?;
-            let file = StackFile::parse(&text, &shown)?;
-            let axes = args.axis.iter().map(|text| nandu_sweep::axis::Axis::parse(text));
-            let space = Space::new(axes.collect::<Result<_, _>>()?, &[])?;
-            let survey =
-                nandu_sweep::survey::survey(&file, &space, &registry, None, (args.read.seed, 1, true))?;
-            let room = survey.smallest().map_or(ByteLen(0), |(room, _)| room);
-            (Variants::Of(Box::new(file)), space, room)
-        }
-        None => {
-            const STEP: u64 = 64 << 20;
-            let asked = match args.capacity {
-                Some(capacity) => capacity.0,
-                None => touched(args, talk)? / 10 * 11,
-            };
-            // Metadata of a mirror takes some; blocks of small drives are few.
-            let capacity = (asked + (8 << 20)).next_multiple_of(STEP).max(4 * STEP);
-            (Variants::Choice(ByteLen(capacity)), choice::space()?, ByteLen(capacity - (8 << 20)))
-        }
-    };
-    let precondition = args.precondition.unwrap_or(Precondition::Aged);
-    let common = Common { seed: args.read.seed, precondition, registry: crate::registry(), talk };
-    let loads =
-        args.traces.iter().map(|name| load(args, name, common, room)).collect::<Result<Vec<_>, _>>()?;
-    let each: u64 =
-        loads.iter().map(|l| l.parts.last().map_or(0, |(o, _)| requests_of(&o.workloads[0]))).sum();
-    let runs = args.budget.unwrap_or((space.len() as u64 / 10).clamp(24, 60));
-    let runs = if args.exhaustive { space.len() as u64 } else { runs };
-    let mut advisor = Advisor {
-        variants,
-        space,
-        registry,
-        bounds,
-        prices,
-        loads,
-        room,
-        threads: args.jobs.unwrap_or_else(parallel::cores),
-        bar: talk.bar(each * runs, "requests at most"),
-        known: Mutex::default(),
-        journal: Mutex::default(),
-    };
-    if let Some(folder) = &args.out {
-        let program = nandu_experiment::sweep::program()?;
-        let mut known = BTreeMap::new();
-        let (journal, damaged) = Journal::open(folder, &program, |r| {
-            known.insert(r.id, r.figures);
-        })?;
-        if !known.is_empty() {
-            talk.note(format!("{} known already", plural(known.len() as u64, "run")));
-        }
-        if damaged > 0 {
-            talk.warning(format!("{} of the journal damaged; measured again", plural(damaged, "line")));
-        }
-        (advisor.known, advisor.journal) = (Mutex::new(known), Mutex::new(Some(journal)));
+    let asked = asked(args);
+    let advisor = Advisor::prepare(&asked, crate::registry(), talk)?;
+    let found = advisor.find()?;
+    let advice = Advice::of(&advisor, &found)?;
+    advisor.ends();
+    match args.json {
+        true => output::print_json(&advice)?,
+        false => output::print(&text::text(&advice))?,
     }
-    Ok(advisor)
+    let written = |path: &Path, text: &str| {
+        output::write_file(path, |out| {
+            out.write_all(text.as_bytes()).map_err(|e| Failure::unwritable(path, &e))
+        })
+    };
+    if let Some(path) = &args.best
+        && let Some(text) = winner(&advisor, &found, &advice)?
+    {
+        written(path, &text)?;
+        talk.note(format!("{} written", path.display()));
+    }
+    if let Some(path) = &args.report {
+        written(path, &text::page(&advice))?;
+        talk.note(format!("report written to {}", path.display()));
+    }
+    Ok(if advice.meets { 0 } else { UNMET })
 }
 
-/// One trace with its parts.
-fn load(args: &AdviseArgs, name: &str, common: Common, room: ByteLen) -> Result<Load, Failure> {
-    let asked = wanted(args, name, None);
-    let load = Replay {
-        settings: asked.settings,
-        limit: asked.limit,
-        trace_format: asked.format,
-        columns: asked.columns,
-        bad_lines: asked.bad_lines,
-        fit: Some(args.fit.unwrap_or(Fit::Compact)),
+fn asked(args: &AdviseArgs) -> Asked {
+    Asked {
+        traces: args.traces.iter().map(|name| replay(args, name)).collect(),
+        p99: args.p99,
+        life: args.life,
+        bound: args.bound.clone(),
+        cost: args.cost.clone(),
+        capacity: args.capacity,
+        stack: args.stack.clone(),
+        axis: args.axis.clone(),
+        budget: args.budget,
+        exhaustive: args.exhaustive,
+        threads: args.jobs.unwrap_or_else(parallel::cores),
+        out: args.out.clone(),
+    }
+}
+
+/// One trace: a generator has settings, a file a format.
+fn replay(args: &AdviseArgs, name: &str) -> Replay {
+    let read = &args.read;
+    let made = generator(name).is_some();
+    Replay {
+        trace: Some(name.into()),
+        settings: if made { read.settings.clone() } else { Vec::new() },
+        limit: read.limit,
+        trace_format: read.trace_format.clone().filter(|_| !made),
+        columns: read.columns.clone(),
+        bad_lines: read.bad_lines.into(),
+        fit: args.fit,
         time_scale: args.time_scale,
         closed: args.closed,
+        extend: args.extend,
+        seed: Some(read.seed),
+        precondition: args.precondition,
         ..Replay::default()
-    };
-    let Made { workload, renew } = on_room(&name.into(), &load, common, room, None)?;
-    let source = workload.trace.meta().source.clone();
-    let part = |&one_in: &u64| {
-        let whole = one_in == 1;
-        let trace = workload.trace.first((workload.trace.len() / one_in).max(1));
-        let mut options = RunOptions {
-            workloads: vec![RunWorkload { trace, ..workload.clone() }],
-            seed: common.seed,
-            precondition: common.precondition,
-            warm_up: 0,
-            extension: Extension { renew: vec![renew.clone()], ..Extension::NONE },
-            stack_name: "advice".into(),
-        };
-        if whole {
-            extended(&mut options, args.extend);
-        }
-        let shared = Shared::of(&options);
-        (options, shared)
-    };
-    Ok(Load { name: source, parts: PARTS.iter().map(part).collect() })
-}
-
-impl Advisor<'_> {
-    fn file(&self, point: usize) -> Result<StackFile, Failure> {
-        match &self.variants {
-            Variants::Choice(capacity) => choice::stack(&self.space, point, *capacity),
-            Variants::Of(file) => Ok(with_settings(file, &self.space, point)?),
-        }
     }
-
-    /// The variant at a point; `None` when it cannot be built or is too small.
-    fn variant(&self, point: usize) -> Option<Variant> {
-        let file = self.file(point).ok()?;
-        let stack = file.load(&self.registry).ok()?;
-        let built = stack.build(&BuildOptions::default()).ok()?;
-        let room = built.parts[stack.exports.first()?.node as usize].machine.limits().capacity;
-        if room < self.room || stack.exports.len() != 1 {
-            return None;
-        }
-        Some(Variant { cost: self.prices.price(&file, &stack).ok()?, stack })
-    }
-
-    /// The figures of a run: known, or measured and noted.
-    fn run(&self, variant: &Variant, options: &RunOptions, shared: &Shared) -> Result<Figures, Failure> {
-        let id = shared.id(variant.stack.hash_long(), 0);
-        if let Some(known) = self.known.lock().expect("no holder panics").get(&id) {
-            return Ok(known.clone());
-        }
-        let result = nandu_sim::run(&variant.stack, options, self.bar.follow())?;
-        let record = Record { id, figures: figures(&result) };
-        if let Some(journal) = self.journal.lock().expect("no holder panics").as_mut() {
-            journal.append(&record)?;
-        }
-        self.known.lock().expect("no holder panics").insert(id, record.figures.clone());
-        Ok(record.figures)
-    }
-
-    /// By how much the figures of one trace miss the bounds, at worst.
-    fn missed(&self, figures: &Figures) -> u64 {
-        let is = |name: &str| figures.get(name).is_some_and(|f| *f != Figure::Value(0));
-        if is("failed") {
-            return u64::MAX;
-        }
-        let worst = self.bounds.iter().map(|b| b.missed_by(figures.get(&b.metric.name).copied())).max();
-        // What does not keep up is worse than what only is slow.
-        worst.unwrap_or(0).saturating_add(if is("saturated") { 1_000_000 } else { 0 })
-    }
-
-    /// The score of a variant with these figures by trace.
-    fn score(&self, cost: u64, figures: &[Figures]) -> Score {
-        let missed = figures.iter().map(|f| self.missed(f)).max().unwrap_or(0);
-        Score { missed, cost, then: text::worst(figures, "p99").unwrap_or(u64::MAX) }
-    }
-
-    /// For each bound how far the worst of these figures by trace is from meeting it.
-    fn margins(&self, figures: &[Figures]) -> Vec<f64> {
-        let is = |name: &str| figures.iter().any(|f| f.get(name).is_some_and(|f| *f != Figure::Value(0)));
-        // What fails or does not keep up meets nothing, by as much as a twofold figure would at least.
-        let least = if is("failed") || is("saturated") { 1.0 } else { f64::NEG_INFINITY };
-        let worst = |bound: &Bound| {
-            figures.iter().map(|f| bound.margin(f.get(&bound.metric.name).copied())).fold(least, f64::max)
-        };
-        self.bounds.iter().map(worst).collect()
-    }
-
-    /// Where the time of the slowest hundredth of the requests went, by phase, over all traces.
-    fn slow_path(&self, variant: &Variant) -> Result<BTreeMap<&'static str, u64>, Failure> {
-        let mut sums = BTreeMap::new();
-        for load in &self.loads {
-            let (options, _) = load.parts.last().expect("the whole is a part");
-            // The first turn is enough to see what is slow.
-            let options = RunOptions { extension: Extension::NONE, ..options.clone() };
-            let slow = (requests_of(&options.workloads[0]) / 100).clamp(1, SLOW as u64) as usize;
-            let seen =
-                run_tapped(&variant.stack, &options, Slowest::new(slow), Look::default(), self.bar.follow())?;
-            for request in seen.tap.into_sorted() {
-                for phase in nandu_base::Phase::ALL {
-                    *sums.entry(phase.name()).or_default() += request.path.get(phase).0;
-                }
-            }
-        }
-        Ok(sums)
-    }
-}
-
-impl Measure for &Advisor<'_> {
-    type Error = Failure;
-
-    fn costs(&mut self, points: &[usize]) -> Result<Vec<Option<u64>>, Failure> {
-        let advisor: &Advisor<'_> = self;
-        Ok(parallel::map(points, advisor.threads, |&point| Some(advisor.variant(point)?.cost)))
-    }
-
-    fn measure(&mut self, points: &[(usize, usize)]) -> Result<Vec<Option<Seen>>, Failure> {
-        let advisor: &Advisor<'_> = self;
-        let scores = parallel::map(points, advisor.threads, |&(point, part)| {
-            let Some(variant) = advisor.variant(point) else { return Ok(None) };
-            let figures = advisor.loads.iter().map(|load| {
-                let (options, shared) = &load.parts[part];
-                advisor.run(&variant, options, shared)
-            });
-            let figures: Vec<Figures> = figures
-                .collect::<Result<_, Failure>>()
-                .map_err(|failure| failure.at(advisor.space.label(point)))?;
-            let score = advisor.score(variant.cost, &figures);
-            Ok(Some(Seen { score, margins: advisor.margins(&figures) }))
-        });
-        scores.into_iter().collect()
-    }
-}
-
-/// The winning stack file, with where it comes from.
-fn winner(
-    args: &AdviseArgs,
-    advisor: &Advisor,
-    advice: &text::Advice,
-    point: usize,
-) -> Result<String, Failure> {
-    let label = advisor.space.label(point);
-    let described = toml::Value::String(format!("{label}: advised")).to_string();
-    let file = advisor.file(point)?.with_set("description", &described)?;
-    let fit = args.fit.unwrap_or(Fit::Compact).name();
-    let state = nandu_sim::run::precondition_name(args.precondition.unwrap_or(Precondition::Aged));
-    let mut line = format!("--trace {} --fit {fit} --precondition {state}", args.traces[0]);
-    args.read.limit.iter().for_each(|n| line += &format!(" --limit {n}"));
-    for setting in &args.read.settings {
-        line += &format!(" --gen '{}={}'", setting.key, source::plain(&setting.value));
-    }
-    args.closed.iter().for_each(|n| line += &format!(" --closed {n}"));
-    args.time_scale.iter().for_each(|r| line += &format!(" --time-scale {}/{}", r.num, r.den));
-    args.extend.iter().for_each(|n| line += &format!(" --extend {n}"));
-    let comment = format!(
-        "{label}, the best of {} that `nandu advise` looked at.\n\n{}\n\n  nandu run THIS {line}",
-        plural(advice.looked_at as u64, "variant"),
-        visible(&advice.summary())
-    );
-    Ok(best::text(&comment, &file))
 }

@@ -1,28 +1,11 @@
 //! A sweep in words: the table of points and what follows from it.
 
-use crate::format::{bandwidth, count, energy, plural, power, size, thousandths, three, time};
-use crate::life::years;
+use crate::format::{count, figure, plural, three};
 use crate::table::Table;
 use nandu_sim::steady::State;
-use nandu_sweep::metric::{Figure, Kind, Metric};
+use nandu_sweep::metric::Metric;
 use nandu_sweep::outcome::Row;
 use nandu_sweep::{Outcome, Sweep};
-
-/// A figure as people read it.
-pub fn figure(kind: Kind, figure: Option<Figure>) -> String {
-    match (figure, kind) {
-        (None, _) => "-".into(),
-        (Some(Figure::Unworn), _) => "unworn".into(),
-        (Some(Figure::Value(v)), Kind::Time) => time(v),
-        (Some(Figure::Value(v)), Kind::Energy) => energy(v),
-        (Some(Figure::Value(v)), Kind::Power) => power(v),
-        (Some(Figure::Value(v)), Kind::Years) => years(v),
-        (Some(Figure::Value(v)), Kind::Factor) => thousandths(v),
-        (Some(Figure::Value(v)), Kind::Count) => count(v),
-        (Some(Figure::Value(v)), Kind::Bytes) => size(v),
-        (Some(Figure::Value(v)), Kind::Rate) => bandwidth(v),
-    }
-}
 
 /// By how much a bound is missed.
 fn factor(missed: u64) -> String {

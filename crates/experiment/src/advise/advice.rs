@@ -1,0 +1,392 @@
+//! What follows from a search: the front, the best, what binds it, the next knob, and how sure all that is.
+
+use super::{Advisor, Variant};
+use crate::failure::Failure;
+use crate::format::{figure, shares, thousandths, time, words};
+use nandu_sim::{Extension, RunOptions};
+use nandu_sweep::bound::{Bound, Side};
+use nandu_sweep::id::Shared;
+use nandu_sweep::metric::Kind;
+use nandu_sweep::pareto::front;
+use nandu_sweep::racing::{Found, PARTS};
+use nandu_sweep::{Figure, Figures};
+use serde::Serialize;
+
+/// A variant that ran all requests.
+#[derive(Clone, Serialize)]
+pub struct Row {
+    /// Its place among the variants.
+    pub point: usize,
+    /// What it is.
+    pub settings: String,
+    /// What it costs.
+    pub cost_thousandths: u64,
+    /// Whether it meets the bounds on all traces.
+    pub meets: bool,
+    /// By how much it misses them at worst.
+    pub missed_by_thousandths: u64,
+    /// Whether requests came faster than they were served.
+    pub saturated: bool,
+    /// The longest of the traces' 99th percentiles.
+    pub p99_ns: u64,
+    /// The shortest of its lives; not there where nothing is worn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_years_thousandths: Option<u64>,
+    /// Whether it was in steady state.
+    pub state: &'static str,
+    /// Whether nothing is better in every way.
+    pub front: bool,
+    #[serde(skip)]
+    figures: Vec<Figures>,
+}
+
+/// A knob one step away, as runs of a part of the requests show it.
+#[derive(Serialize)]
+pub struct Next {
+    /// The knob and its two steps.
+    pub settings: String,
+    /// The figure that binds.
+    pub figure: String,
+    /// That figure of the best.
+    pub from: u64,
+    /// The same one step away.
+    pub to: u64,
+    /// The cost of the best.
+    pub cost_from_thousandths: u64,
+    /// The cost one step away.
+    pub cost_to_thousandths: u64,
+    /// The unit of the figure.
+    #[serde(skip)]
+    pub kind: Option<Kind>,
+}
+
+/// How a bound held in one check.
+#[derive(Serialize)]
+pub struct Check {
+    /// The bound.
+    pub bound: String,
+    /// Its least figure.
+    pub least: u64,
+    /// Its largest.
+    pub most: u64,
+    /// In how many runs it held.
+    pub held: usize,
+    /// Of so many.
+    pub of: usize,
+    /// The unit of the figure.
+    #[serde(skip)]
+    pub kind: Option<Kind>,
+}
+
+/// The whole advice.
+#[derive(Serialize)]
+pub struct Advice {
+    schema: u32,
+    /// The bounds.
+    pub wanted: Vec<String>,
+    /// Where the requests come from.
+    pub traces: Vec<String>,
+    /// Variants there are.
+    pub variants: usize,
+    /// Variants that ran at least a part of the requests.
+    pub looked_at: usize,
+    /// The work of the search, in thousandths of a run of all requests.
+    pub runs_thousandths: u64,
+    /// Whether the search ended by itself.
+    pub settled: bool,
+    /// Whether the best meets the bounds on all traces.
+    pub meets: bool,
+    /// The best, or the nearest where none meets the bounds.
+    pub best: Option<Row>,
+    /// Variants that ran all requests, the best first.
+    pub rows: Vec<Row>,
+    /// Shares of the time of the slowest hundredth of the requests, in thousandths.
+    pub slowest_hundredth_thousandths: Vec<(String, u64)>,
+    /// What holds the best back, in words.
+    pub binds: String,
+    /// The knob that brings most.
+    pub next: Option<Next>,
+    /// How the bounds hold on parts of the traces and with another seed.
+    pub checks: Vec<Check>,
+    /// How sure all that is.
+    pub confidence: &'static str,
+}
+
+/// The largest figure among the traces; of lifetimes the least.
+pub fn worst(figures: &[Figures], name: &str) -> Option<u64> {
+    let values = figures.iter().filter_map(|f| match f.get(name)? {
+        Figure::Value(v) => Some(*v),
+        Figure::Unworn => None,
+    });
+    if name.starts_with("lifetime") { values.min() } else { values.max() }
+}
+
+/// A lifetime in words.
+pub fn lifetime(thousandths: Option<u64>) -> String {
+    figure(Kind::Years, Some(thousandths.map_or(Figure::Unworn, Figure::Value)))
+}
+
+impl Advice {
+    /// What follows from what was `found`.
+    ///
+    /// # Errors
+    /// A further run failed.
+    pub fn of(advisor: &Advisor, found: &Found) -> Result<Advice, Failure> {
+        let mut rows: Vec<Row> = Vec::new();
+        for point in found.ranked() {
+            if let Some(variant) = advisor.variant(point) {
+                rows.push(row(advisor, point, &variant)?);
+            }
+        }
+        let costs: Vec<Option<Vec<i128>>> = rows
+            .iter()
+            .map(|row| {
+                let life = row.lifetime_years_thousandths.map_or(i128::from(u64::MAX), i128::from);
+                let sound = row.missed_by_thousandths < u64::MAX && !row.saturated;
+                sound.then(|| vec![i128::from(row.cost_thousandths), i128::from(row.p99_ns), -life])
+            })
+            .collect();
+        rows.iter_mut().zip(front(&costs)).for_each(|(row, on)| row.front = on);
+        let best = rows.first().cloned();
+        let mut advice = Advice {
+            schema: 1,
+            wanted: advisor.bounds.iter().map(|b| b.text.clone()).collect(),
+            traces: advisor.loads.iter().map(|l| l.name.clone()).collect(),
+            variants: advisor.space.len(),
+            looked_at: {
+                let all: std::collections::BTreeSet<usize> =
+                    found.scores.iter().flat_map(|part| part.keys().copied()).collect();
+                all.len()
+            },
+            runs_thousandths: found.sixteenths * 1000 / PARTS[0],
+            settled: found.settled,
+            meets: best.as_ref().is_some_and(|row| row.meets),
+            best,
+            rows,
+            slowest_hundredth_thousandths: Vec::new(),
+            binds: String::new(),
+            next: None,
+            checks: Vec::new(),
+            confidence: "unsure",
+        };
+        let Some(best) = &advice.best else { return Ok(advice) };
+        let Some(variant) = advisor.variant(best.point) else { return Ok(advice) };
+        let sums: Vec<(&str, u64)> = advisor.slow_path(&variant)?.into_iter().collect();
+        let parts = shares(&sums.iter().map(|s| s.1).collect::<Vec<_>>());
+        let mut path: Vec<(String, u64)> = sums
+            .iter()
+            .zip(parts)
+            .filter(|(_, part)| *part > 0)
+            .map(|(s, part)| (words(s.0), part))
+            .collect();
+        path.sort_by_key(|(name, part)| (std::cmp::Reverse(*part), name.clone()));
+        let tight = tightest(advisor, best);
+        let binds = binds(advisor, best, &path, tight);
+        let next = next(advisor, found, best.point, tight)?;
+        let checks = checks(advisor, &variant)?;
+        let held = checks.iter().all(|c| c.held == c.of);
+        let confidence = match (advice.meets, held, found.settled) {
+            (true, true, true) => "fairly sure",
+            (true, true, false) | (true, false, true) => "somewhat sure",
+            (false, _, true) if checks.iter().any(|c| c.held == 0) => {
+                "fairly sure that this choice is not enough"
+            }
+            _ => "unsure",
+        };
+        (advice.slowest_hundredth_thousandths, advice.binds) = (path, binds);
+        (advice.next, advice.checks, advice.confidence) = (next, checks, confidence);
+        Ok(advice)
+    }
+
+    /// One line for the head of the winning file.
+    pub fn summary(&self) -> String {
+        let best = self.best.as_ref();
+        let said = best.map_or(String::new(), |b| {
+            format!(
+                "Measured: p99 {}, lifetime {}, cost {}",
+                time(b.p99_ns),
+                lifetime(b.lifetime_years_thousandths),
+                thousandths(b.cost_thousandths)
+            )
+        });
+        format!("Wanted: {}. {said}.\nTraces: {}.", self.wanted.join(" and "), self.traces.join("; "))
+    }
+}
+
+fn row(advisor: &Advisor, point: usize, variant: &Variant) -> Result<Row, Failure> {
+    let figures = advisor.loads.iter().map(|load| {
+        let (options, shared) = load.parts.last().expect("the whole is a part");
+        advisor.run(variant, options, shared)
+    });
+    let figures: Vec<Figures> = figures.collect::<Result<_, _>>()?;
+    let score = advisor.score(variant.cost, &figures);
+    Ok(Row {
+        point,
+        settings: advisor.space.label(point),
+        cost_thousandths: variant.cost,
+        meets: score.missed == 0,
+        missed_by_thousandths: score.missed,
+        saturated: worst(&figures, "saturated") == Some(1),
+        p99_ns: worst(&figures, "p99").unwrap_or(0),
+        lifetime_years_thousandths: worst(&figures, "lifetime"),
+        state: match worst(&figures, "state") {
+            Some(0) => "steady",
+            _ if figures.iter().any(|f| f.get("state") == Some(&Figure::Value(1))) => "not steady",
+            Some(2) => "load varies",
+            _ => "too short",
+        },
+        front: false,
+        figures,
+    })
+}
+
+/// The bound with the least slack, or that is missed most.
+fn tightest<'a>(advisor: &'a Advisor, best: &Row) -> Option<&'a Bound> {
+    let slack = |bound: &&Bound| {
+        let values = best.figures.iter().filter_map(|f| match f.get(&bound.metric.name)? {
+            Figure::Value(v) => Some(*v),
+            Figure::Unworn => None,
+        });
+        // Figure over limit in thousandths, above 1000 when missed: the largest is the tightest.
+        let ratio = |v: u64| match bound.side {
+            Side::AtMost => u128::from(v) * 1000 / u128::from(bound.limit.max(1)),
+            Side::AtLeast => u128::from(bound.limit) * 1000 / u128::from(v.max(1)),
+        };
+        values.map(ratio).max().unwrap_or(0)
+    };
+    advisor.bounds.iter().max_by_key(slack)
+}
+
+/// What holds the best back, in words.
+fn binds(advisor: &Advisor, best: &Row, path: &[(String, u64)], tight: Option<&Bound>) -> String {
+    if let Some(bound) = tight.filter(|b| b.metric.name.starts_with("lifetime")) {
+        let waf = worst(&best.figures, "waf").map_or("-".into(), thousandths);
+        let skew = worst(&best.figures, "wear_skew").map_or("-".into(), thousandths);
+        return format!(
+            "wear ({} is the tightest bound): WAF {waf}, the most worn block has {skew} times the mean",
+            bound.text
+        );
+    }
+    let share = |name: &str| path.iter().find(|p| p.0 == name).map_or(0, |p| p.1);
+    let (gc, map, bus, queue) = (share("gc"), share("map"), share("bus"), share("queue"));
+    let die = share("flash read") + share("program");
+    let largest = [gc, map, bus, queue, die].into_iter().max().unwrap_or(0);
+    let bursts = advisor.loads.iter().map(|l| burstiness(&l.parts[PARTS.len() - 1].0)).max().unwrap_or(0);
+    match largest {
+        0 => "none of the phases of flash".into(),
+        n if n == gc => "collection: slow requests wait for pages to be moved and blocks to be erased".into(),
+        n if n == map => "the map: slow requests wait for translation pages".into(),
+        n if n == bus => "the bus: slow requests wait for transfers on a channel".into(),
+        n if n == die => "the die: slow requests are read or programmed for most of their time".into(),
+        _ if bursts >= 4000 => format!(
+            "bursts: slow requests wait behind others, and the busiest hundredth of the time brings {} times the mean load",
+            thousandths(bursts)
+        ),
+        _ => "the die: slow requests wait for other operations of their die".into(),
+    }
+}
+
+/// Requests in the busiest of a hundred equal stretches over the mean, in thousandths; 0 where the stack sets the pace.
+fn burstiness(options: &RunOptions) -> u64 {
+    let trace = &options.workloads[0].trace;
+    let (n, span) = (trace.len(), trace.span().0);
+    if span == 0 || options.workloads[0].pace().is_closed() {
+        return 0;
+    }
+    let mut stretches = [0u64; 100];
+    for record in trace.iter() {
+        let place = u128::from(record.time().0) * 100 / (u128::from(span) + 1);
+        stretches[(place as usize).min(99)] += 1;
+    }
+    stretches.into_iter().max().unwrap_or(0) * 100_000 / n.max(1)
+}
+
+/// Of the variants one step from `point`, the one that brings the tightest figure most, by runs of the same part.
+fn next(
+    advisor: &Advisor,
+    found: &Found,
+    point: usize,
+    tight: Option<&Bound>,
+) -> Result<Option<Next>, Failure> {
+    let Some(bound) = tight else { return Ok(None) };
+    let part = PARTS.len() - 2;
+    let own = advisor.space.steps(point);
+    let figure = |point: usize| -> Result<Option<(u64, u64)>, Failure> {
+        let Some(variant) = advisor.variant(point) else { return Ok(None) };
+        let figures: Vec<Figures> = advisor
+            .loads
+            .iter()
+            .map(|load| advisor.run(&variant, &load.parts[part].0, &load.parts[part].1))
+            .collect::<Result<_, _>>()?;
+        Ok(worst(&figures, &bound.metric.name).map(|value| (value, variant.cost)))
+    };
+    let Some((from, cost)) = figure(point)? else { return Ok(None) };
+    let mut best: Option<(u64, u64, usize)> = None;
+    for &other in found.scores[part].keys() {
+        let apart = advisor.space.steps(other).iter().zip(&own).filter(|(a, b)| a != b).count();
+        if apart != 1 || found.short(other).is_none() {
+            continue;
+        }
+        let Some((value, cost)) = figure(other)? else { continue };
+        let better = |a: u64, b: u64| match bound.side {
+            Side::AtMost => a < b,
+            Side::AtLeast => a > b,
+        };
+        if better(value, best.map_or(from, |b| b.0)) {
+            best = Some((value, cost, other));
+        }
+    }
+    let named = |other: usize| {
+        let names = advisor.space.names(point).into_iter().zip(advisor.space.names(other));
+        let changed = advisor.space.axes().iter().zip(names).find(|(_, (a, b))| a != b);
+        changed.map_or(String::new(), |(axis, (a, b))| format!("{} from {a} to {b}", axis.name))
+    };
+    Ok(best.map(|(value, other_cost, other)| Next {
+        settings: named(other),
+        figure: bound.metric.name.clone(),
+        from,
+        to: value,
+        cost_from_thousandths: cost,
+        cost_to_thousandths: other_cost,
+        kind: Some(bound.metric.kind),
+    }))
+}
+
+/// The bounds on the second half of each trace, on its first half, and with another seed.
+fn checks(advisor: &Advisor, variant: &Variant) -> Result<Vec<Check>, Failure> {
+    let mut all: Vec<Figures> = Vec::new();
+    for load in &advisor.loads {
+        let (options, _) = load.parts.last().expect("the whole is a part");
+        let half = crate::plan::requests_of(&options.workloads[0]) / 2;
+        let mut first = options.workloads[0].clone();
+        first.trace = first.trace.first(half.max(1));
+        let plain = RunOptions { extension: Extension::NONE, ..options.clone() };
+        let ways = [
+            RunOptions { workloads: vec![first], ..plain.clone() },
+            RunOptions { warm_up: half, ..plain },
+            RunOptions { seed: options.seed.wrapping_add(1), ..options.clone() },
+        ];
+        for way in ways {
+            all.push(advisor.run(variant, &way, &Shared::of(&way))?);
+        }
+    }
+    let check = |bound: &Bound| {
+        let values: Vec<u64> = all
+            .iter()
+            .filter_map(|f| match f.get(&bound.metric.name)? {
+                Figure::Value(v) => Some(*v),
+                Figure::Unworn => None,
+            })
+            .collect();
+        let held = all.iter().filter(|f| bound.missed_by(f.get(&bound.metric.name).copied()) == 0).count();
+        Some(Check {
+            bound: bound.text.clone(),
+            least: *values.iter().min()?,
+            most: *values.iter().max()?,
+            held,
+            of: all.len(),
+            kind: Some(bound.metric.kind),
+        })
+    };
+    Ok(advisor.bounds.iter().filter_map(check).collect())
+}
