@@ -13,10 +13,12 @@ use nandu_sim::run::precondition_name;
 use nandu_sim::{Extension, RunOptions};
 use nandu_stack::StackFile;
 pub use nandu_sweep::Shard;
-use nandu_sweep::measure::Bench;
+pub use nandu_sweep::journal::{Journal, Record};
+pub use nandu_sweep::measure::Bench;
 use nandu_sweep::search::{self, SearchKind};
-use nandu_sweep::survey::{Survey, survey, with_settings};
-use nandu_sweep::{Journal, Outcome, Sweep, SweepFile, id};
+pub use nandu_sweep::survey::Survey;
+use nandu_sweep::survey::{survey, with_settings};
+use nandu_sweep::{Outcome, Sweep, SweepFile, id};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,8 @@ pub const BUILTIN: &[(&str, &str)] = &[
 pub struct Asked {
     /// Sweep file, or the stack that is varied: a file, or the name of a built-in one.
     pub what: String,
+    /// The text of the stack that is varied, where it is at hand and `what` is only what it is called.
+    pub stack: Option<String>,
     /// What varies: `PATH=VALUES`.
     pub axis: Vec<String>,
     /// What a point must meet.
@@ -103,6 +107,7 @@ impl Question {
         let path = Path::new(&asked.what);
         let shipped = BUILTIN.iter().find(|(name, _)| *name == asked.what && !path.is_file());
         let (text, name) = match shipped {
+            _ if asked.stack.is_some() => (String::new(), asked.what.clone()),
             Some((name, text)) => ((*text).to_string(), (*name).to_string()),
             None => stack_text(&asked.what).map_err(|failure| missing(&asked.what, failure))?,
         };
@@ -165,13 +170,33 @@ impl Question {
     /// # Errors
     /// A point cannot be built, or the requests cannot be had.
     pub fn prepare(self, registry: &Registry, talk: Talk) -> Result<Prepared, Failure> {
-        let Question { name, replay, trace, file: asked, asked: Asked { axis, set, shard, threads, .. } } =
-            self;
+        self.prepare_surveyed(registry, talk, None)
+    }
+
+    /// The same, with what another process has seen of the points when it built them.
+    ///
+    /// # Errors
+    /// As [`Question::prepare`].
+    pub fn prepare_surveyed(
+        self,
+        registry: &Registry,
+        talk: Talk,
+        known: Option<Survey>,
+    ) -> Result<Prepared, Failure> {
+        let Question { name, replay, trace, file: asked, asked: given } = self;
+        let Asked { axis, set, shard, threads, stack, .. } = given;
         let space = asked.space(&axis)?;
-        let (text, shown) = stack_text(&asked.stack)?;
+        let (text, shown) = match stack {
+            Some(text) => (text, asked.stack.clone()),
+            None => stack_text(&asked.stack)?,
+        };
         let file = with_sets(StackFile::parse(&text, &shown)?, &set)?;
         let how = (replay.seed(), threads, asked.skip_impossible);
-        let survey = survey(&file, &space, registry, replay.export.as_deref(), how)?;
+        let survey = match known {
+            Some(known) if known.seen.len() == space.len() => known,
+            Some(_) => return Err(Failure::input(format!("{name}: what was seen is of another sweep"))),
+            None => survey(&file, &space, registry, replay.export.as_deref(), how)?,
+        };
         if let Some(error) = &survey.impossible {
             let left = survey.seen.iter().filter(|s| s.is_none()).count() as u64;
             talk.note(format!("{} cannot be built and left out, the first: {error}", plural(left, "point")));

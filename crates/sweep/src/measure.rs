@@ -110,6 +110,11 @@ impl<'a> Bench<'a> {
         failed.map_or(Ok(damaged), Err)
     }
 
+    /// Takes up a point that was measured elsewhere.
+    pub fn take(&mut self, record: &Record) {
+        self.learn(record.id, &record.figures);
+    }
+
     /// The figures of a point, if it is one of this sweep.
     fn learn(&mut self, id: Id, figures: &Figures) {
         let kept: Box<[Option<Figure>]> = self.names.iter().map(|name| figures.get(name).copied()).collect();
@@ -128,24 +133,57 @@ impl<'a> Bench<'a> {
         mut journal: Option<&mut Journal>,
         moved: &(dyn Fn(u64) -> Go + Sync),
     ) -> Result<(), SweepError> {
+        loop {
+            let todo = self.wanted(search, shard)?;
+            if todo.is_empty() {
+                return Ok(());
+            }
+            self.run(todo, threads, journal.as_deref_mut(), moved)?;
+        }
+    }
+
+    /// The points that `search` asks for next and that are not known, as far as they belong to `shard`, in order; none when it has seen enough.
+    ///
+    /// # Errors
+    /// No part of the search can be done alone.
+    pub fn wanted(&self, search: &SearchKind, shard: Shard) -> Result<Vec<usize>, SweepError> {
         if !shard.is_whole() && !search.shards {
             let what = format!("the search `{}` chooses points by figures", search.name);
             return Err(SweepError::bad("--shard", what, "a part of it cannot be done alone"));
         }
+        // What it asks for depends on figures alone: one that begins again asks for what is known first.
         let mut chooser = (search.begin)();
         loop {
             let asked = chooser.next(&self.sweep.space, &self.known);
             if asked.is_empty() {
-                return Ok(());
+                return Ok(asked);
             }
             let mine = |point: &usize| {
                 let id = self.ids[*point].filter(|id| shard.has(id));
                 self.known[*point].is_none() && id.is_some_and(|id| self.points[&id][0] == *point)
             };
-            let todo: Vec<usize> =
+            let mut todo: Vec<usize> =
                 asked.into_iter().map(|p| self.first_of_its_name(p)).filter(mine).collect();
-            self.run(todo, threads, journal.as_deref_mut(), moved)?;
+            if !todo.is_empty() {
+                todo.sort_unstable();
+                todo.dedup();
+                return Ok(todo);
+            }
         }
+    }
+
+    /// Measures one point, which can be built. `moved` hears of requests as they are sent in, and may call it off.
+    ///
+    /// # Errors
+    /// It cannot be run.
+    pub fn record(&self, point: usize, moved: &(dyn Fn(u64) -> Go + Sync)) -> Result<Record, SweepError> {
+        let figures = self.runner(moved).figures(point)?;
+        Ok(Record { id: self.ids[point].expect("only points that can be built are run"), figures })
+    }
+
+    fn runner<'m>(&'m self, moved: &'m (dyn Fn(u64) -> Go + Sync)) -> Runner<'m> {
+        let Bench { sweep, file, registry, options, seen, .. } = *self;
+        Runner { sweep, file, registry, options, seen, moved }
     }
 
     fn first_of_its_name(&self, point: usize) -> usize {
@@ -155,13 +193,11 @@ impl<'a> Bench<'a> {
     /// Runs points on all threads. Of several that fail the first in order is the error.
     fn run(
         &mut self,
-        mut todo: Vec<usize>,
+        todo: Vec<usize>,
         threads: usize,
         mut journal: Option<&mut Journal>,
         moved: &(dyn Fn(u64) -> Go + Sync),
     ) -> Result<(), SweepError> {
-        todo.sort_unstable();
-        todo.dedup();
         let threads = threads.clamp(1, todo.len().max(1));
         let schedule = Mutex::new(Schedule::new(&self.sweep.space, todo));
         let stop = AtomicBool::new(false);

@@ -10,6 +10,7 @@ use nandu_sim::result::{Latency, LayerResult};
 use nandu_sim::steady::State;
 use nandu_stack::Built;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// What a figure measures, which fixes its unit.
@@ -330,8 +331,8 @@ fn of_layer(out: &mut Figures, layer: &LayerResult, result: &RunResult) {
 }
 
 /// The devices of a stack and the names of what each counts.
-#[derive(Clone, Debug, Default)]
-pub struct Devices(Vec<(String, Vec<&'static str>)>);
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Devices(Vec<(String, Vec<Cow<'static, str>>)>);
 
 impl Devices {
     /// Those of `built`.
@@ -339,7 +340,7 @@ impl Devices {
         let counters = |part: &nandu_stack::BuiltPart| {
             let mut all = Vec::new();
             part.machine.counters(&mut all);
-            (part.name.clone(), all.iter().map(|c| c.name).collect())
+            (part.name.clone(), all.iter().map(|c| c.name.into()).collect())
         };
         Devices(built.parts.iter().map(counters).collect())
     }
@@ -383,11 +384,11 @@ impl Metric {
         if let Some((_, kind)) = DEVICE.iter().find(|d| d.0 == rest) {
             return Ok(Metric { name: name.into(), kind: *kind });
         }
-        if counters.contains(&rest) {
+        if counters.iter().any(|counter| counter == rest) {
             let kind = if rest.ends_with("_ns") { Kind::Time } else { Kind::Count };
             return Ok(Metric { name: name.into(), kind });
         }
-        Err(wrong(known(rest, DEVICE.iter().map(|d| d.0).chain(counters.iter().copied()))))
+        Err(wrong(known(rest, DEVICE.iter().map(|d| d.0).chain(counters.iter().map(|c| &**c)))))
     }
 }
 
@@ -427,7 +428,7 @@ mod tests {
 
     #[test]
     fn what_is_no_figure_says_what_is() {
-        let devices = Devices(vec![("disk".into(), vec!["spin_ups", "seek_ns"])]);
+        let devices = Devices(vec![("disk".into(), vec!["spin_ups".into(), "seek_ns".into()])]);
         let resolve =
             |name| Metric::resolve(name, &devices, "--bound").map(|m| m.kind).map_err(|e| e.to_string());
         assert_eq!(resolve("disk.spin_ups"), Ok(Kind::Count));

@@ -7,6 +7,7 @@ use crate::space::Space;
 use nandu_base::{ByteLen, Registry};
 use nandu_sim::threads::on_each;
 use nandu_stack::{BuildOptions, Stack, StackError, StackFile};
+use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -29,7 +30,7 @@ pub fn with_settings(file: &StackFile, space: &Space, point: usize) -> Result<St
 }
 
 /// What is known of a point that can be built.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Seen {
     /// SHA-256 of its stack.
     pub stack_hash: String,
@@ -39,11 +40,13 @@ pub struct Seen {
     pub room: ByteLen,
 }
 
-/// What is known of all points.
+/// What is known of all points. It can be told to another process, which then need not build them.
+#[derive(Default, Serialize, Deserialize)]
 pub struct Survey {
     /// Each point; `None` for one that cannot be built and was allowed not to be.
     pub seen: Vec<Option<Seen>>,
     /// Why the first of those cannot be built.
+    #[serde(skip)]
     pub impossible: Option<SweepError>,
     /// The devices of all points, each name once.
     pub devices: Devices,

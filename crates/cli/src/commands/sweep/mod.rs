@@ -57,6 +57,7 @@ fn outputs(args: &SweepArgs) -> Vec<(PathBuf, Kind)> {
 
 fn prepare(args: &SweepArgs, talk: Talk) -> Result<Prepared, Failure> {
     let asked = Asked {
+        stack: None,
         what: args.what.clone(),
         axis: args.axis.clone(),
         bound: args.bound.clone(),
