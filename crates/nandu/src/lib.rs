@@ -39,7 +39,7 @@
 //! ```
 //!
 //! What the program does is here as functions that return data: [`open`] finds stacks, [`Replay`] is what a load may say, [`race`]
-//! compares, [`sweep`], [`mrc`], [`reproduce`] and [`verify`] do what the commands of these names print.
+//! compares, [`sweep`], [`advise`], [`mrc`], [`reproduce`] and [`verify`] do what the commands of these names print.
 //!
 //! [`sim`], [`stack`] and [`mod@trace`] are the crates below, for who needs more of them.
 //!
@@ -54,7 +54,7 @@ pub use nandu_experiment::failure::{Failure, Kind as FaultKind};
 pub use nandu_experiment::parallel::cores;
 pub use nandu_experiment::replay::{Load, Replay};
 pub use nandu_experiment::talk::{Listener, Talk, Work};
-pub use nandu_experiment::{mrc, open, plan, race, reproduce, source, sweep, verdict, verify};
+pub use nandu_experiment::{advise, mrc, open, plan, race, reproduce, source, sweep, verdict, verify};
 pub use nandu_sim::{RunResult, builtin};
 pub use nandu_stack::{Stack, StackFile};
 pub use nandu_trace::Trace;
@@ -63,8 +63,9 @@ pub use {nandu_sim as sim, nandu_stack as stack, nandu_trace as trace};
 
 /// What policies and results measure in.
 pub mod units {
+    pub use nandu_base::units::{parse_size, parse_span};
     pub use nandu_base::{BuildError, Counter, Violation};
-    pub use nandu_base::{ByteLen, ByteOffset, Instant, Op, Phase, Ratio, Rng, Span, TenantId};
+    pub use nandu_base::{ByteLen, ByteOffset, Instant, Machine, Op, Phase, Ratio, Rng, Span, TenantId};
 }
 
 /// Replacement: which line of a cache goes when memory is short.
@@ -114,9 +115,10 @@ pub mod victim {
 /// Fair queueing: whose request goes next.
 pub mod scheduler {
     pub use nandu_queue::board::{Board, Class, Entry};
+    pub use nandu_queue::machine::{Parts, queue};
     pub use nandu_queue::order::{Order, OrderConfig};
     pub use nandu_queue::schedulers::{
-        Given, Next, Scheduler, SchedulerConfig, SchedulerOptions, Weights, policy,
+        AnyScheduler, Given, Next, Scheduler, SchedulerConfig, SchedulerOptions, Schedulers, Weights, policy,
     };
 }
 

@@ -39,8 +39,13 @@ struct Waits {
     waiting_max: u64,
 }
 
+/// The machine `queue` with this scheduler, which tells lanes of the device apart or not.
+pub fn queue<S: Scheduler>(scheduler: S, lanes: bool, parts: Parts<'_>) -> Box<dyn Machine> {
+    Queue::boxed(scheduler, Parts { lanes, ..parts })
+}
+
 /// A fair queue.
-pub(crate) struct Queue<S> {
+struct Queue<S> {
     scheduler: S,
     board: Board,
     throttle: Throttle,
@@ -63,7 +68,7 @@ const TURN: TimerKey = TimerKey(1);
 const STRIKE: u64 = 40;
 
 impl<S: Scheduler> Queue<S> {
-    pub(crate) fn boxed(scheduler: S, parts: Parts<'_>) -> Box<dyn Machine> {
+    fn boxed(scheduler: S, parts: Parts<'_>) -> Box<dyn Machine> {
         let tenants = parts.tenants.len();
         Box::new(Queue {
             board: Board::new(scheduler.groups(tenants), tenants, scheduler.by_address()),

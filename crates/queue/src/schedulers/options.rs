@@ -4,7 +4,7 @@ use super::{
     AnticipatoryConfig, CffqConfig, CfqConfig, DeadlineConfig, DrrConfig, FiosConfig, FlashFqConfig,
     NoopConfig, Scheduler, VssdConfig, Weights,
 };
-use crate::machine::{Parts, Queue};
+use crate::machine::{Parts, queue};
 use crate::order::OrderConfig;
 use nandu_base::{Chosen, Declared, Family, Machine, Policy, ReadOptions, Span};
 use std::fmt::Debug;
@@ -131,7 +131,7 @@ impl<C: SchedulerOptions> AnyScheduler for C {
         C::anticipation(self)
     }
     fn queue(&self, given: Given, parts: Parts<'_>) -> Box<dyn Machine> {
-        Queue::boxed(self.build(given), Parts { lanes: self.by_lane(), ..parts })
+        queue(self.build(given), self.by_lane(), parts)
     }
     fn of_die(&self, given: Given) -> Result<Box<dyn Scheduler>, &'static str> {
         Ok(Box::new(self.for_die()?.build(given)))
