@@ -1,22 +1,23 @@
-"""Policies of your own in Python: two for caches, a prefetcher, and one for collection. Each does what one in Rust does, so that the two can
-be compared.
+"""Policies of your own in Python: two for caches, a prefetcher, a scheduler, and one for collection. Each does what one in Rust does, so that
+the two can be compared.
 
     python own_policies.py trace mrc mixed-zipf --gen requests=20000 --policy lru,my-lru,my-2q
     python own_policies.py verify cache --crash --seeds 20
 
-With these words it is the whole program of Nandu, and knows four policies more.
+With these words it is the whole program of Nandu, and knows five policies more.
 """
 
 from __future__ import annotations
 
 import sys
+from bisect import insort
 from collections import OrderedDict
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Annotated
 
 import nandu
-from nandu.policies import Arrival, Cause, Hit, Look, Plane, Recall, Room, Units
+from nandu.policies import Arrival, Cause, Hit, Look, Plane, Recall, Request, Room, Tenants, Units
 
 
 @nandu.register("my-lru")
@@ -104,6 +105,41 @@ class BlocksBehind(nandu.Prefetcher):
 
     def plan(self, look: Look) -> list[tuple[int, int]]:
         return [(look.missing[-1][1], look.missing[-1][1] + self.blocks)] if look.missing else []
+
+
+@nandu.register("my-drr")
+class Drr(nandu.Scheduler):
+    """Deficit round robin by cost; `drr` of Nandu."""
+
+    source = "Shreedhar and Varghese, SIGCOMM 1995"
+    draws = ({}, {"quantum_us": 500})
+
+    def __init__(
+        self, tenants: Tenants, *, quantum_us: Annotated[int, range(10, 1_000_001), "What a turn adds at weight 100. Default 100."] = 100
+    ) -> None:
+        self.weights = list(tenants.weights)
+        self.quantum = quantum_us * 1000
+        self.waiting: list[list[Request]] = [[] for _ in tenants.weights]
+        self.deficit = [0] * len(tenants.weights)
+        self.turn = 0
+
+    def arrived(self, request: Request, now: int) -> None:
+        # By their numbers: at a die one may come late.
+        insort(self.waiting[request.tenant], request)
+
+    def next(self, now: int) -> int:
+        while True:
+            waiting = self.waiting[self.turn]
+            if not waiting:
+                self.deficit[self.turn] = 0
+            elif self.deficit[self.turn] >= waiting[0].cost:
+                self.deficit[self.turn] -= waiting[0].cost
+                return waiting.pop(0).number
+            self.turn = (self.turn + 1) % len(self.waiting)
+            self.deficit[self.turn] += max(self.quantum * self.weights[self.turn] // 100, 1)
+
+    def set_weight(self, tenant: int, weight: int) -> None:
+        self.weights[tenant] = max(weight, 1)
 
 
 @nandu.register("my-greedy")

@@ -42,6 +42,7 @@ cargo xtask mutants [--planted] [--only N] [--seeds N] [--seed N] [--count N] [-
                                                 bugs planted in the sources, and which of them are found
 cargo xtask release [--only WORD]               a version as it would be published: target/published
 cargo xtask site [--no-build]                   the pages as a site with search and pictures of stacks: target/site/html
+cargo xtask python                              the package for Python with all that goes with it: tables, charts, notebooks, the gallery
 cargo xtask words                               phrases that readers stumble over: documents, help, schema, messages
 cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file, nbd or control
 cargo xtask memcheck                            code with `unsafe` in it under valgrind
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         ["release", words @ ..] => release::release(words).unwrap_or_else(|word| usage(&word)),
         ["site", words @ ..] => site::site(words).unwrap_or_else(|word| usage(&word)),
         ["memcheck"] => steps::alone("memcheck", memcheck::check),
+        ["python"] => steps::alone("python", python::whole),
         ["words"] => steps::alone("words", words::check),
         ["bench"] => bench::bench(false),
         ["bench", "--gate"] => bench::bench(true),

@@ -10,8 +10,11 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// What is built and run. The Python module is tested from Python.
-const TESTS: &str = "cargo test --workspace --exclude nandu-python --quiet";
+/// What is built and run.
+const TESTS: &str = "cargo test --workspace --quiet";
+
+/// The test beside which cargo builds the module for Python.
+const BESIDE_MODULE: &str = "module";
 
 /// The variable that tells property tests where to begin to draw, and where they begin here: a push fails for what it changes, and
 /// not for what happened to be drawn. `cargo test` draws anew each time, and a value that is set already stays.
@@ -74,21 +77,26 @@ fn told(name: &str, begun: Instant, output: std::io::Result<Output>) -> bool {
     passed
 }
 
+/// Builds the module for Python with the features and the profile of the tests, so that all that it is made of is there already; returns its file.
+pub fn module() -> Result<PathBuf, String> {
+    let messages = built_as(command(&format!("{TESTS} --test {BESIDE_MODULE}")))?;
+    let of_module = messages.iter().filter(|message| message.get("target").get("name").text() == "_nandu");
+    let file =
+        of_module.flat_map(|message| message.get("filenames").list()).map(|file| PathBuf::from(file.text()));
+    let file =
+        file.filter(|file| file.extension().is_some_and(|ending| ending == "so" || ending == "dylib")).last();
+    file.ok_or_else(|| "cargo built no module for Python".into())
+}
+
 /// Builds the test programs of `tests`, a command of cargo; those with the most in them come first, so that none is left alone at the end.
 pub fn built(tests: &str) -> Result<Vec<Program>, String> {
     built_by(command(tests))
 }
 
 /// The same of a command that says where it runs.
-pub fn built_by(mut build: Command) -> Result<Vec<Program>, String> {
-    build.args(["--no-run", "--message-format=json-render-diagnostics"]);
-    let output = build.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        return Err("the tests do not build".into());
-    }
+pub fn built_by(build: Command) -> Result<Vec<Program>, String> {
     let mut found = Vec::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let message = json::parse(line)?;
+    for message in built_as(build)? {
         found.extend(test_program(&message).map(|(name, program, package)| {
             let size = std::fs::metadata(&program).map_or(0, |file| file.len());
             let mut command = Command::new(program);
@@ -99,6 +107,16 @@ pub fn built_by(mut build: Command) -> Result<Vec<Program>, String> {
     }
     found.sort_by(|(a, first), (b, second)| b.cmp(a).then(first.name.cmp(&second.name)));
     Ok(found.into_iter().map(|(_, program)| program).collect())
+}
+
+/// What cargo says of what it built.
+fn built_as(mut build: Command) -> Result<Vec<Json>, String> {
+    build.args(["--no-run", "--message-format=json-render-diagnostics"]);
+    let output = build.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err("the tests do not build".into());
+    }
+    String::from_utf8_lossy(&output.stdout).lines().map(json::parse).collect()
 }
 
 /// Name, file and package's folder of the test program that a message of cargo names, if it names one.

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from nandu import charts, plots
 from nandu._nandu import Table
+from nandu._stack import Stack
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def table_of(rows: Iterable[Mapping[str, Any]]) -> Table:
@@ -97,6 +103,23 @@ class Result(Record):
         lifetime = self["lifetime"] or {"regions": []}
         return table_of(lifetime["regions"])
 
+    def plot(
+        self,
+        kind: str = "latency",
+        *,
+        paper: str = "usenix",
+        columns: int = 1,
+        height: float | None = None,
+        file: str | os.PathLike[str] | None = None,
+    ) -> Figure:
+        """A figure for a paper: `latency` (the share of the requests that took longer), `percentiles`, `time` or `path` (where the mean request
+        spends its time). It is as wide as so many columns of the `paper`, and written to `file` where one is named: see `nandu.plots`."""
+        return plots.drawn(kind, {self.label or "requests": self}, paper=paper, columns=columns, height=height, file=file)
+
+    def chart(self, kind: str = "latency") -> Any:
+        """The same kinds as a chart for notebooks: see `nandu.charts`."""
+        return charts.drawn(kind, {self.label or "requests": self})
+
     def __repr__(self) -> str:
         figures = self["all"]
         return (
@@ -129,6 +152,23 @@ class Race(Record):
             for row in self["stacks"]
         )
 
+    def plot(
+        self,
+        kind: str = "latency",
+        *,
+        paper: str = "usenix",
+        columns: int = 1,
+        height: float | None = None,
+        file: str | os.PathLike[str] | None = None,
+    ) -> Figure:
+        """A figure for a paper: `latency` (the share of the requests that took longer), `percentiles`, `time` or `path` (where the mean request
+        spends its time). It is as wide as so many columns of the `paper`, and written to `file` where one is named: see `nandu.plots`."""
+        return plots.drawn(kind, self.results, paper=paper, columns=columns, height=height, file=file)
+
+    def chart(self, kind: str = "latency") -> Any:
+        """The same kinds as a chart for notebooks: see `nandu.charts`."""
+        return charts.drawn(kind, self.results)
+
     def __repr__(self) -> str:
         return "\n".join(f"{row['label']}: {row['verdict']}" for row in self["stacks"])
 
@@ -153,6 +193,54 @@ class Sweep(Record):
         rows = [row for row in self["rows"] if row["point"] == self["best"]]
         return dict(zip(self["axes"], rows[0]["steps"], strict=True)) if rows else None
 
+    def plot(
+        self,
+        x: str | None = None,
+        y: str | None = None,
+        *,
+        paper: str = "usenix",
+        columns: int = 1,
+        height: float | None = None,
+        file: str | os.PathLike[str] | None = None,
+    ) -> Figure:
+        """A figure for a paper: the figure `y` over the axis `x`, by default the first of each, with a line for each step of the other axes."""
+        return plots.sweep(self, x, y, paper=paper, columns=columns, height=height, file=file)
+
+    def chart(self, x: str | None = None, y: str | None = None) -> Any:
+        """A chart for notebooks: all points, by two figures or axes; the best is marked."""
+        return charts.sweep(self, x, y)
+
+
+class Advice(Record):
+    """What was advised."""
+
+    def __init__(self, text: str, said: list[tuple[bool, str]], best: str | None) -> None:
+        super().__init__(text, said)
+        self.best_toml = best
+        """The winning stack file, as `--best` writes it; `None` where no variant can be built."""
+
+    @property
+    def meets(self) -> bool:
+        """Whether the best meets the bounds on all traces."""
+        return bool(self["meets"])
+
+    @property
+    def stack(self) -> Stack | None:
+        """The best, or the nearest where none meets the bounds."""
+        return None if self.best_toml is None else Stack.parse(self.best_toml, label="advised")
+
+    @property
+    def table(self) -> Table:
+        """A row for each variant that ran all requests, the best first."""
+        return table_of(self["rows"])
+
+    def __repr__(self) -> str:
+        best = self["best"]
+        if best is None:
+            return "<nandu.Advice: no variant can be built>"
+        what = "best" if self.meets else "nothing meets the bounds; nearest"
+        return f"<nandu.Advice {what}: {best['settings']}; {self['confidence']}>"
+
 
 class Curves(Record):
     """Miss ratios by size of the cache."""
@@ -161,6 +249,21 @@ class Curves(Record):
     def table(self) -> Table:
         """A row for each size and policy."""
         return table_of(self["points"])
+
+    def plot(
+        self,
+        *,
+        paper: str = "usenix",
+        columns: int = 1,
+        height: float | None = None,
+        file: str | os.PathLike[str] | None = None,
+    ) -> Figure:
+        """A figure for a paper: miss ratios by size of the cache, a line for each policy."""
+        return plots.curves(self, paper=paper, columns=columns, height=height, file=file)
+
+    def chart(self) -> Any:
+        """The same as a chart for notebooks."""
+        return charts.curves(self)
 
 
 class Verification(Record):
@@ -188,3 +291,24 @@ class Reproduction(Record):
     def claims(self) -> Table:
         """A row for each claim."""
         return table_of({"paper": name, **claim} for name, paper in self.items() for claim in paper["claims"])
+
+    def figures(self, paper: str) -> dict[str, dict[str, Any]]:
+        """The figures of a paper by title, as they were measured: lines of points."""
+        return {figure["title"]: figure for figure in self[paper]["figures"] if any(points for _, points in figure["lines"])}
+
+    def plot(
+        self,
+        of: str,
+        title: str,
+        *,
+        paper: str = "usenix",
+        columns: int = 1,
+        height: float | None = None,
+        file: str | os.PathLike[str] | None = None,
+    ) -> Figure:
+        """A figure `of` a paper, by its title."""
+        return plots.of_paper(self.figures(of)[title], paper=paper, columns=columns, height=height, file=file)
+
+    def chart(self, of: str, title: str) -> Any:
+        """The same as a chart for notebooks."""
+        return charts.of_paper(self.figures(of)[title])

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nandu import _nandu
+from nandu._cluster import on_cluster
 from nandu._errors import InputError
 from nandu._options import Device
-from nandu._results import Curves, Race, Reproduction, Result, Sweep, Verification
+from nandu._progress import Progress, meter
+from nandu._results import Advice, Curves, Race, Reproduction, Result, Sweep, Verification
 from nandu._stack import Stack, stack_of, text_of
 from nandu._trace import Trace, trace_of
 
 Source = Stack | str | os.PathLike[str] | Mapping[str, Any] | Device
 Load = Trace | str | os.PathLike[str] | None
-Progress = bool | Callable[[int, int, str], object]
-
 log = logging.getLogger("nandu")
 
 
@@ -27,20 +26,22 @@ def _options(options: Mapping[str, object]) -> list[tuple[str, str]]:
     return [(key, text_of(value)) for key, value in options.items() if value is not None]
 
 
-def _bar(done: int, total: int, what: str) -> None:
-    if total:
-        print(f"\r{100 * done // total:3} % of {total:,} {what} ", end="", file=sys.stderr, flush=True)
+def values_of(given: Iterable[object] | str) -> str:
+    """The values of an axis, as the command has them."""
+    return given if isinstance(given, str) else ",".join(text_of(value) for value in given)
+
+
+def _tell(said: list[tuple[bool, str]]) -> list[tuple[bool, str]]:
+    for serious, text in said:
+        log.log(logging.WARNING if serious else logging.INFO, "%s", text)
+    return said
 
 
 def _work(work: Callable[..., Any], *args: Any, progress: Progress, **named: Any) -> tuple[Any, ...]:
     """Does it, and says what was said meanwhile."""
-    try:
-        made: tuple[Any, ...] = work(*args, progress=_bar if progress is True else progress or None, **named)
-    finally:
-        if progress is True:
-            print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
-    for serious, text in made[-1]:
-        log.log(logging.WARNING if serious else logging.INFO, "%s", text)
+    with meter(progress) as told:
+        made: tuple[Any, ...] = work(*args, progress=told, **named)
+    _tell(made[-1])
     return made
 
 
@@ -49,8 +50,8 @@ def run(stack: Source, trace: Load = None, *, log: bool = False, progress: Progr
 
     `options` are those of `nandu run` with underscores: `fit="wrap"`, `closed=16`, `rate="20000/s"`, `time_scale=0.5`, `warm_up="10%"`,
     `repeat=3`, `extend=0`, `limit=1000`, `seed=1`, `precondition="aged"`, `export="data"`. With `log` the result has a row for each
-    request. `progress` is `True` for a line on stderr, or is called with what is done, the total and a word for it. Ctrl-C ends
-    the run; the interpreter's lock is free meanwhile."""
+    request. `progress` is `True` for a bar (a line on stderr, or a bar in a notebook), or is called with what is done, the total and a word for
+    it. Ctrl-C ends the run; the interpreter's lock is free meanwhile."""
     own = stack_of(stack)
     text, table, said = _work(_nandu.run, own, trace_of(trace), _options(options), log=log, progress=progress)
     return Result(text, said, own.label, table)
@@ -73,7 +74,7 @@ def compare(
 
 
 def sweep(
-    what: str | os.PathLike[str],
+    what: Source,
     trace: Load = None,
     *,
     axes: Mapping[str, Iterable[object] | str] | None = None,
@@ -88,7 +89,9 @@ def sweep(
     set: Mapping[str, object] | None = None,
     shard: str | None = None,
     out: str | os.PathLike[str] | None = None,
+    from_: Iterable[str | os.PathLike[str]] = (),
     jobs: int | None = None,
+    client: Any = None,
     progress: Progress = False,
     **options: object,
 ) -> Sweep:
@@ -99,18 +102,18 @@ def sweep(
     ...       minimise="p99", fit="wrap").best
     {'spare_factor': '0.1'}
 
-    With a folder `out` points are kept in its journal, and what it has is not run again; `shard="0/4"` measures a part. Other options are
+    With a folder `out` points are kept in its journal, and what it has is not run again; `shard="0/4"` measures a part, and `from_` names the
+    folders that are joined. With a `client` of Dask the points are tasks of its cluster, and the result is the same, byte for byte. Other options are
     those of `run`."""
 
     def words(given: Iterable[str] | str) -> list[str]:
         return [given] if isinstance(given, str) else list(given)
 
-    def values(given: Iterable[object] | str) -> str:
-        return given if isinstance(given, str) else ",".join(text_of(value) for value in given)
-
+    by_name = isinstance(what, (str, os.PathLike))
     asked = {
-        "what": os.fspath(what),
-        "axis": [f"{path}={values(given)}" for path, given in (axes or {}).items()],
+        "what": os.fspath(what) if isinstance(what, (str, os.PathLike)) else "",
+        "stack": None if by_name else stack_of(what),
+        "axis": [f"{path}={values_of(given)}" for path, given in (axes or {}).items()],
         "bound": list(bounds),
         "minimise": words(minimise),
         "maximise": words(maximise),
@@ -123,8 +126,52 @@ def sweep(
         "shard": shard,
         "jobs": jobs,
         "out": out,
+        "from": [os.fspath(folder) for folder in from_],
     }
+    if client is not None:
+        own = trace if isinstance(trace, Trace) or trace is None else Trace(trace)
+        text, said = on_cluster(asked, own, _options(options), client, meter(progress))
+        return Sweep(text, _tell(said))
     return Sweep(*_work(_nandu.sweep, asked, trace_of(trace), _options(options), progress=progress))
+
+
+def advise(
+    traces: Trace | str | os.PathLike[str] | Iterable[Trace | str | os.PathLike[str]],
+    *,
+    p99: str | None = None,
+    life: str | None = None,
+    bounds: Iterable[str] = (),
+    cost: str | os.PathLike[str] | None = None,
+    capacity: str | int | None = None,
+    stack: str | os.PathLike[str] | None = None,
+    axes: Mapping[str, Iterable[object] | str] | None = None,
+    budget: int | None = None,
+    exhaustive: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    progress: Progress = False,
+    **options: object,
+) -> Advice:
+    """Which drive, spare flash, map, cache and so on serves all traces within the bounds for the least money: `p99="2ms"`, `life="5y"`, and `bounds`
+    such as `"read_p99<=1 ms"`. `cost` is a file of prices, `stack` with `axes` varies a stack of yours instead of the built-in choice, `budget` is
+    the work of the search in runs of all requests. Other options are those of `run`."""
+    given = [traces] if isinstance(traces, (Trace, str, os.PathLike)) else list(traces)
+    own = [trace for trace in map(trace_of, given) if trace is not None]
+    wanted = {
+        "p99": p99,
+        "life": life,
+        "bound": list(bounds),
+        "cost": cost,
+        "capacity": None if capacity is None else text_of(capacity),
+        "stack": None if stack is None else os.fspath(stack),
+        "axis": [f"{path}={values_of(given)}" for path, given in (axes or {}).items()],
+        "budget": budget,
+        "exhaustive": exhaustive,
+        "jobs": jobs,
+        "out": out,
+    }
+    text, best, said = _work(_nandu.advise, wanted, own, _options(options), progress=progress)
+    return Advice(text, said, best)
 
 
 def mrc(

@@ -39,6 +39,7 @@ from nandu._stack import toml_of
 
 __all__ = [
     "Arrival",
+    "Compiled",
     "Cull",
     "Hit",
     "Look",
@@ -46,8 +47,12 @@ __all__ = [
     "Planes",
     "Prefetcher",
     "Replacement",
+    "Request",
     "Room",
+    "Scheduler",
+    "Tenants",
     "Units",
+    "Until",
     "Victim",
     "register",
 ]
@@ -94,6 +99,27 @@ class Cull(NamedTuple):
     """The prefetched blocks of `line` go. With no other block it goes as a whole, and the policy has forgotten it."""
 
     line: int
+
+
+class Compiled(NamedTuple):
+    """Addresses of compiled functions that a cache calls in place of the methods of these names. Each is given `state` first. They know a line by its
+    place, from 0 to one below `Room.blocks`; at the end of its stay a place is given to another line. An address that is none ends the process.
+
+    numba has them as `cfunc(...).address`, cffi as `int(ffi.cast("intptr_t", lib.insert))`, ctypes as `cast(lib.insert, c_void_p).value`."""
+
+    state: int
+    """Address of what the functions work on; it must stay where it is."""
+    insert: int
+    """`void insert(void *state, uint32_t place, uint64_t line, uint32_t recall)`: a new line is here; `recall` is what `miss` said of it."""
+    victim: int
+    """`int64_t victim(void *state)`: the place of the line that goes, which is forgotten."""
+    remove: int
+    """`void remove(void *state, uint32_t place)`: the line goes for a reason of others."""
+    hit: int = 0
+    """`void hit(void *state, uint32_t place, uint32_t how)`: a block of the line is met; 1 in `how` says that it was prefetched and is met for the
+    first time, 2 that a write meets it."""
+    miss: int = 0
+    """`uint32_t miss(void *state, uint64_t line)`: what is remembered of a line that is about to come: 0 nothing, 1 once, 2 often."""
 
 
 class Units(NamedTuple):
@@ -144,6 +170,38 @@ class Plane(NamedTuple):
     """Pages of a block."""
 
 
+class Tenants(NamedTuple):
+    """What a scheduler is made for."""
+
+    weights: Sequence[int]
+    """By tenant; the first is SYSTEM, whose requests are those of no export."""
+
+
+class Request(NamedTuple):
+    """A request of a queue, or an operation of a die."""
+
+    number: int
+    """By which it is known; lower ones came earlier."""
+    tenant: int
+    """Whose it is: a place in `Tenants.weights`."""
+    read: bool
+    """Whether it reads; all else counts as writing."""
+    start: int
+    """First byte; 0 for an operation of a die."""
+    end: int
+    """One past the last."""
+    cost: int
+    """What it is taken to cost the device, in ns."""
+    lane: int
+    """Where it will be served, as far as that is known: a channel."""
+
+
+class Until(NamedTuple):
+    """Nothing is sent until then, unless a request comes or ends before; in ns, later than now."""
+
+    at: int
+
+
 class _Policy:
     source: ClassVar[str] = ""
     """Where it was published."""
@@ -157,7 +215,7 @@ class _Policy:
 class Replacement(_Policy):
     """Which line of a cache goes when memory is short. Lines are known by their numbers.
 
-    `insert`, `victim` and `remove` are needed."""
+    `insert`, `victim` and `remove` are needed; who needs the speed of Rust gives them as compiled functions, see `compiled`."""
 
     line: ClassVar[Literal["block", "segment"]] = "block"
     """What goes at a time."""
@@ -203,6 +261,10 @@ class Replacement(_Policy):
         """All lines that it keeps; where a class says so, checks hold it against those of the cache."""
         return ()
 
+    def compiled(self) -> Compiled | None:
+        """Functions that are called in place of the methods: a batch of requests then runs without the interpreter."""
+        return None
+
     def check(self) -> None:
         """Its invariants: what it asserts is reported by the verified simulation with its seed."""
 
@@ -244,6 +306,45 @@ class Prefetcher(_Policy):
         return 0
 
 
+class Scheduler(_Policy):
+    """Whose request goes next. Times are in ns of the simulation. `arrived` and `next` are needed.
+
+    It is asked where the device has room for one more and at least one request waits."""
+
+    one_at_a_time: ClassVar[bool] = False
+    """One request at a time is on its way, unless the option `depth` of a queue says otherwise."""
+    by_lane: ClassVar[bool] = False
+    """It wants to know where requests will be served."""
+    dies: ClassVar[bool] = True
+    """It goes for the dies of a drive too, which do one operation at a time."""
+    anticipation: ClassVar[int] = 0
+    """How long it leaves a device idle at most, for a request that it awaits."""
+
+    def __init__(self, tenants: Tenants) -> None:
+        """For these tenants."""
+
+    def arrived(self, request: Request, now: int) -> None:
+        """A request has come and waits."""
+        raise self._missing("arrived")
+
+    def next(self, now: int) -> int | Until | None:
+        """The number of the request that goes now; or when to ask again; or `None` for when a request comes or ends, where one is on its way."""
+        raise self._missing("next")
+
+    def done(self, request: Request, now: int) -> None:
+        """A request that was sent has ended."""
+
+    def set_weight(self, tenant: int, weight: int) -> None:
+        """The weight of a tenant is another from here on."""
+
+    def counters(self) -> Mapping[str, int]:
+        """Its figures by name, which ends with the unit."""
+        return {}
+
+    def reset_counters(self) -> None:
+        """Counting starts anew; state stays."""
+
+
 class Victim(_Policy):
     """Which block of a drive is cleared next. `victim` is needed.
 
@@ -257,7 +358,9 @@ class Victim(_Policy):
         raise self._missing("victim")
 
 
-FAMILIES: dict[str, type[_Policy]] = {"replacement": Replacement, "prefetcher": Prefetcher, "victim": Victim}
+FAMILIES: dict[str, type[_Policy]] = {"replacement": Replacement, "prefetcher": Prefetcher, "scheduler": Scheduler, "victim": Victim}
+REGISTERED: dict[tuple[str, str], type[_Policy]] = {}
+"""The classes of this process, by family and name."""
 TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", list: "array", dict: "object"}
 
 C = TypeVar("C", bound=type[_Policy])
@@ -276,6 +379,7 @@ def register(name: str) -> Callable[[C], C]:
         draws = [", ".join(f"{key} = {toml_of(value)}" for key, value in draw.items()) for draw in cls.draws]
         schema = json.dumps(_schema(cls))
         _nandu.register(family, name, cls, (summary, cls.source, draws, schema))
+        REGISTERED[family, name] = cls
         return cls
 
     return registered

@@ -1,13 +1,15 @@
 //! The extension module `nandu._nandu`: what the package `nandu` for Python is made of. It binds to the crate `nandu` and to nothing below it.
 //!
-//! [`work`] runs long work on a thread of its own while the interpreter is free, [`stack`] and [`trace`] say what runs, [`runs`] does,
+//! [`work`] runs long work on a thread of its own while the interpreter is free, [`stack`] and [`trace`] say what runs, [`runs`], [`sweeps`] and [`advice`] do,
 //! [`arrow`] hands tables over without a copy, and [`policy`] lets machines ask classes.
 
+mod advice;
 mod arrow;
 mod failure;
 mod policy;
 mod runs;
 mod stack;
+mod sweeps;
 mod table;
 mod trace;
 mod work;
@@ -33,12 +35,15 @@ fn _nandu(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stack::Stack>()?;
     module.add_class::<trace::Trace>()?;
     module.add_class::<table::Table>()?;
+    module.add_class::<sweeps::Points>()?;
     module.add_function(wrap_pyfunction!(cli_main, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
     module.add_function(wrap_pyfunction!(policy::register, module)?)?;
     module.add_function(wrap_pyfunction!(runs::run, module)?)?;
     module.add_function(wrap_pyfunction!(runs::compare, module)?)?;
-    module.add_function(wrap_pyfunction!(runs::sweep, module)?)?;
+    module.add_function(wrap_pyfunction!(sweeps::sweep, module)?)?;
+    module.add_function(wrap_pyfunction!(sweeps::program, module)?)?;
+    module.add_function(wrap_pyfunction!(advice::advise, module)?)?;
     module.add_function(wrap_pyfunction!(runs::mrc, module)?)?;
     module.add_function(wrap_pyfunction!(runs::verify, module)?)?;
     module.add_function(wrap_pyfunction!(runs::reproduce, module)?)

@@ -1,5 +1,6 @@
-//! Runs, races, sweeps, curves and papers. Each returns the JSON that the command of its name prints, byte for byte, and what was said meanwhile.
+//! Runs, races, curves, seeds and papers. Each returns the JSON that the command of its name prints, byte for byte, and what was said meanwhile.
 
+use crate::failure::raised;
 use crate::policy::registry;
 use crate::stack::Stack;
 use crate::table::{Column, Table, Values, texts};
@@ -12,19 +13,21 @@ use nandu::reproduce::record::{Form, Record};
 use nandu::sim::tap::{Ended, Look, Tap, run_tapped};
 use nandu::sim::verify::{VerifyOptions, verify as run_seeds};
 use nandu::units::{Op, Phase};
-use nandu::{Failure, mrc as curves, reproduce as papers, sweep as sweeps, verdict, verify as verified};
+use nandu::{Failure, mrc as curves, reproduce as papers, verdict, verify as verified};
 use pyo3::prelude::*;
 use serde_json::to_string_pretty;
 
 /// Options of a load by name.
-type Options = Vec<(String, String)>;
+pub type Options = Vec<(String, String)>;
 
-fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+/// As the command prints it.
+pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     let text = to_string_pretty(value).map_err(|e| Failure::failed(format!("JSON: {e}")))?;
     Ok(text + "\n")
 }
 
-fn threads(asked: Option<usize>) -> usize {
+/// Threads that are asked for; all cores by default.
+pub fn threads(asked: Option<usize>) -> usize {
     asked.unwrap_or_else(nandu::cores)
 }
 
@@ -133,67 +136,6 @@ pub fn compare(
     })
 }
 
-/// What a sweep asks for, beside its requests.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct Asked {
-    what: String,
-    axis: Vec<String>,
-    bound: Vec<String>,
-    minimise: Vec<String>,
-    maximise: Vec<String>,
-    metric: Vec<String>,
-    search: Option<String>,
-    skip_impossible: bool,
-    allow_saturated: bool,
-    allow_unsteady: bool,
-    set: Vec<(String, String)>,
-    shard: Option<String>,
-    jobs: Option<usize>,
-    out: Option<std::path::PathBuf>,
-}
-
-/// Measures the points of a sweep; with a folder `out`, what its journal holds is not run again.
-#[pyfunction]
-#[pyo3(signature = (asked, trace, options, *, progress=None))]
-pub fn sweep(
-    py: Python<'_>,
-    asked: Asked,
-    trace: Option<Trace>,
-    options: Options,
-    progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<(String, Said)> {
-    let registry = registry();
-    work(py, progress, move |talk| {
-        let shard = asked.shard.as_deref().map(sweeps::Shard::parse).transpose().map_err(Failure::input)?;
-        let question = sweeps::Question::read(sweeps::Asked {
-            what: asked.what,
-            axis: asked.axis,
-            bound: asked.bound,
-            minimise: asked.minimise,
-            maximise: asked.maximise,
-            metric: asked.metric,
-            search: asked.search,
-            skip_impossible: asked.skip_impossible,
-            allow_saturated: asked.allow_saturated,
-            allow_unsteady: asked.allow_unsteady,
-            set: asked.set,
-            replay: replay_of(trace.as_ref(), options)?,
-            shard,
-            threads: threads(asked.jobs),
-        })?;
-        let prepared = question.prepare(&registry, talk)?;
-        let mut bench = prepared.bench();
-        let journal = match &asked.out {
-            Some(folder) => Some(bench.resume(folder, &sweeps::program()?)?.0),
-            None => None,
-        };
-        prepared.measure(&mut bench, journal, talk)?;
-        let outcome = prepared.outcome(&bench);
-        json(&prepared.record(&outcome))
-    })
-}
-
 /// The curves of miss ratios of policies, without a device.
 #[pyfunction]
 #[pyo3(signature = (trace, policies, sizes, *, segment=None, sample=None, repeat=1, jobs=None, seed=1, progress=None))]
@@ -211,7 +153,7 @@ pub fn mrc(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Said)> {
     let registry = registry();
-    let fault = |why: String| crate::failure::raised(py, &Failure::input(why));
+    let fault = |why: String| raised(py, &Failure::input(why));
     let policies = policies.iter().map(|name| curves::Policy::of(name, &registry)).collect::<Result<_, _>>();
     let asked = curves::Asked {
         policies: policies.map_err(fault)?,
@@ -277,7 +219,7 @@ pub fn reproduce(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Said)> {
     let chosen = paper.map(papers::paper).transpose();
-    let chosen = chosen.map_err(|failure| crate::failure::raised(py, &failure))?;
+    let chosen = chosen.map_err(|failure| raised(py, &failure))?;
     let registry = registry();
     work(py, progress, move |talk| {
         let form = Form::of(requests, quick);

@@ -32,11 +32,11 @@ impl Stack {
         Ok(Opened { label: self.label.clone(), ..opened? })
     }
 
-    /// The name by which a sweep finds it, where it has one.
-    pub fn name(&self) -> Option<&str> {
+    /// What a sweep finds it by: its name, or what it is called and its text.
+    pub fn source(&self) -> (String, Option<String>) {
         match &self.origin {
-            Origin::Named(name) => Some(name),
-            Origin::Text(_) => None,
+            Origin::Named(name) => (name.clone(), None),
+            Origin::Text(text) => (self.label.clone(), Some(text.clone())),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::arrow::{STREAM, Stream, stream_of};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 use std::sync::Arc;
 
 /// The values of a column.
@@ -111,6 +111,13 @@ fn column(name: String, list: &Bound<'_, PyList>) -> PyResult<Column> {
     Ok(Column { name, values, valid, missing })
 }
 
+/// A column as a buffer.
+type Buffer<'py> = (String, &'static str, Bound<'py, PyBytes>, Vec<String>);
+
+fn bytes<'py>(py: Python<'py>, all: impl Iterator<Item = u8>) -> Bound<'py, PyBytes> {
+    PyBytes::new(py, &all.collect::<Vec<u8>>())
+}
+
 #[pymethods]
 impl Table {
     /// A table of lists of equal length by name.
@@ -160,6 +167,24 @@ impl Table {
         // The interface leaves it to the producer whether it can meet a wish.
         drop(requested_schema);
         PyCapsule::new_with_value::<Stream>(py, stream_of(&self.0), STREAM)
+    }
+
+    /// The columns of whole numbers and of words as buffers: the name, the format of a number, the bytes, and the words that the numbers stand for.
+    fn buffers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Buffer<'py>>> {
+        let buffers = self.0.columns.iter().map(|column| {
+            let name = column.name.clone();
+            Ok(match &column.values {
+                Values::I64(v) => (name, "q", bytes(py, v.iter().flat_map(|n| n.to_ne_bytes())), Vec::new()),
+                Values::U64(v) => (name, "Q", bytes(py, v.iter().flat_map(|n| n.to_ne_bytes())), Vec::new()),
+                Values::Words(codes, offsets, all) => {
+                    let words = offsets.windows(2).map(|at| &all[at[0] as usize..at[1] as usize]);
+                    let words = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+                    (name, "b", bytes(py, codes.iter().flat_map(|n| n.to_ne_bytes())), words)
+                }
+                _ => return Err(PyTypeError::new_err(format!("column `{name}` has no buffer"))),
+            })
+        });
+        buffers.collect()
     }
 
     /// The columns as lists by name.

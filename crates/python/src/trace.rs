@@ -159,10 +159,11 @@ fn op(word: &str) -> Result<Op, String> {
     }
 }
 
-/// A column that Python hands over: a list of words, or the type and the bytes of a buffer.
+/// A column that Python hands over: a list of words, or the type and the bytes of a buffer, perhaps with the words that its numbers stand for.
 #[derive(FromPyObject)]
 enum Given {
     Words(Vec<String>),
+    Coded(String, Vec<u8>, Vec<String>),
     Buffer(String, Vec<u8>),
 }
 
@@ -174,7 +175,14 @@ impl Given {
                 all.iter().for_each(|word| words.push(word));
                 return Ok(Taken::Words(words));
             }
-            Given::Buffer(format, bytes) => (format, bytes),
+            Given::Coded(_, bytes, known) if !known.is_empty() => {
+                let mut words = Words::default();
+                for &code in &bytes {
+                    words.push(known.get(usize::from(code)).ok_or("a number stands for no word")?);
+                }
+                return Ok(Taken::Words(words));
+            }
+            Given::Coded(format, bytes, _) | Given::Buffer(format, bytes) => (format, bytes),
         };
         macro_rules! numbers {
             ($type:ty) => {

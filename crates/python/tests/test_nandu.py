@@ -6,6 +6,7 @@ import doctest
 import importlib
 import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -85,10 +86,47 @@ def test_a_verification_is_that_of_the_command() -> None:
 
 
 def test_a_paper_is_that_of_the_command() -> None:
-    words = "reproduce tpc-ftl --requests 1000 --json"
-    got = nandu.reproduce("tpc-ftl", requests=1000)
+    words = "reproduce hybrid-disk --requests 1000 --json"
+    got = nandu.reproduce("hybrid-disk", requests=1000)
     assert got.json == printed(*words.split())
-    assert "tpc-ftl" in got and got.claims.num_rows == len(got["tpc-ftl"]["claims"])
+    assert "hybrid-disk" in got and got.claims.num_rows == len(got["hybrid-disk"]["claims"])
+
+
+def test_advice_is_that_of_the_command() -> None:
+    words = "advise mixed-zipf --limit 3000 --p99 1s --stack small-ssd --axis device.ssd.spare_factor=0.1,0.2 --exhaustive --json"
+    load = nandu.Trace.generator("mixed-zipf", limit=3000)
+    advice = nandu.advise(load, p99="1s", stack="small-ssd", axes={"device.ssd.spare_factor": [0.1, 0.2]}, exhaustive=True)
+    assert advice.json == printed(*words.split())
+    assert advice.meets and advice.table.num_rows == 2 and repr(advice).startswith("<nandu.Advice best: ")
+    # The winner is a stack.
+    assert advice.stack is not None and advice.best_toml is not None and "the best of 2 variants" in advice.best_toml
+    assert nandu.run(advice.stack, load, fit="compact", precondition="aged")["all"]["p99_ns"] < 10**9
+    none = nandu.advise([load, nandu.Trace.generator("uniform", limit=1000)], p99="1 ns", stack="small-ssd", axes={"device.ssd.channels": "1,2"})
+    assert not none.meets and len(none["traces"]) == 2
+    with pytest.raises(nandu.InputError, match="`life`: write years"):
+        nandu.advise(load, life="long")
+    with pytest.raises(nandu.InputError, match="nothing is asked for"):
+        nandu.advise(load)
+
+
+def test_a_sweep_of_a_stack_of_ones_own_is_that_of_its_file(tmp_path: Path) -> None:
+    stack = nandu.Stack("small-ssd").set("device.ssd.gc.kind", "fifo")
+    (tmp_path / "mine.toml").write_text(stack.to_toml())
+    how = {"axes": {"device.ssd.spare_factor": "0.1,0.2"}, "minimise": "p99", "fit": "wrap", "allow_unsteady": True}
+    mine, file = (nandu.sweep(what, zipf(2000), **how) for what in (stack, tmp_path / "mine.toml"))  # type: ignore[arg-type]
+    assert mine["rows"] == file["rows"]
+    plain = nandu.sweep(nandu.Stack.parse(stack.to_toml(), label="mine"), zipf(2000), **how)  # type: ignore[arg-type]
+    assert plain["rows"] == file["rows"] and plain["stack"] == "mine"
+
+
+def test_a_trace_goes_to_another_process_and_comes_back() -> None:
+    for trace in (zipf(500), nandu.Trace.table(zipf(500).to_table(), stream="stream", label="held")):
+        again = pickle.loads(pickle.dumps(trace))
+        assert again.label == trace.label and again.to_table().to_dict() == trace.to_table().to_dict()
+    rows = [(5, "read", 4096, 512), (0, "trim", 0, 4096)]
+    assert nandu.Trace.rows(iter(rows), unit="us").to_table().to_dict()["time_ns"] == [0, 5000]
+    with pytest.raises(nandu.TraceError, match="there are no requests in it"):
+        nandu.Trace.rows([])
 
 
 def test_tables_have_a_row_for_each_part() -> None:
@@ -230,7 +268,7 @@ def test_an_interrupt_ends_a_run() -> None:
 
 
 def test_the_examples_of_the_help_hold() -> None:
-    for name in ("nandu", "nandu._stack", "nandu._runs", "nandu.devices", "nandu.policies"):
+    for name in ("nandu", "nandu._stack", "nandu._trace", "nandu._runs", "nandu.devices", "nandu.plots", "nandu.policies"):
         module = importlib.import_module(name)
         scope = {**vars(nandu), "nandu": nandu}
         assert doctest.testmod(module, extraglobs=scope).failed == 0, name

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +18,7 @@ from typing import Annotated, Any
 import nandu
 import own_policies as own
 import pytest
-from nandu.policies import Arrival, Cull, Hit, Look, Plane, Planes, Recall, Room, Units
+from nandu.policies import Arrival, Cull, Hit, Look, Plane, Planes, Recall, Request, Room, Tenants, Units, Until
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 OWN = EXAMPLES / "python" / "own_policies.py"
@@ -75,6 +77,153 @@ def test_a_victim_in_python_is_that_of_greedy() -> None:
     assert mine == greedy != fifo
     gc = {"kind": "my-greedy"}
     assert stack.set("device.ssd.gc", gc).to_toml() != stack.to_toml()
+
+
+def shared(scheduler: object, writers: int = 1) -> dict[str, Any]:
+    """Tenants behind a queue, each as fast as it may."""
+    stack: dict[str, Any] = {"export": {}, "tenant": {}, "workload": {}, "device": {}}
+    for n, weight in enumerate((300, *[100] * writers)):
+        name = f"t{n}"
+        stack["export"][name] = {"device": name, "tenant": name}
+        stack["tenant"][name] = {"weight": weight}
+        stack["workload"][name] = {"export": name, "generator": "uniform", "read_share": int(n == 0), "iodepth": 16, "number_ios": 3000}
+        stack["device"][name] = {"kind": "slice", "below": "queue", "offset": f"{16 * n} MiB", "size": "16 MiB"}
+    stack["device"]["queue"] = {"kind": "queue", "below": "m", "scheduler": scheduler, "depth": 4}
+    stack["device"]["m"] = {"kind": "memory", "size": "64 MiB", "latency": "100 us"}
+    return stack
+
+
+def raced(stack: Any) -> dict[str, Any]:
+    fields = dict(nandu.run(stack, extend=0))
+    del fields["provenance"]
+    return fields
+
+
+def test_a_scheduler_in_python_is_drr() -> None:
+    for writers in (1, 3):
+        mine, drr, noop = (raced(shared(scheduler, writers)) for scheduler in ("my-drr", "drr", "noop"))
+        assert mine == drr != noop
+    mine, drr = (raced(shared(scheduler)) for scheduler in ({"kind": "my-drr", "quantum_us": 500}, {"kind": "drr", "quantum": "500 us"}))
+    assert mine == drr
+
+
+def of_dies(kind: str) -> nandu.Stack:
+    # Within a tenant in order, as the class does it.
+    return nandu.Stack("small-ssd").set(
+        "device.ssd.die_scheduler", {"kind": "out-of-order", "max_read_bypass": 0, "tenant_scheduler": {"kind": kind}}
+    )
+
+
+def test_a_scheduler_in_python_serves_the_dies_of_a_drive() -> None:
+    mine, drr = (measured(of_dies(kind), 20_000, closed=8) for kind in ("my-drr", "drr"))
+    assert mine == drr
+
+
+class Waits(nandu.Scheduler):
+    """Sends nothing for a while after each request, and says so wrongly when asked to."""
+
+    anticipation = 10_000
+    wrong: Any = None
+
+    def __init__(self, tenants: Tenants) -> None:
+        self.waiting: list[int] = []
+        self.until = 0
+
+    def arrived(self, request: Request, now: int) -> None:
+        assert request.end > request.start and request.cost > 0 and request.tenant > 0
+        self.waiting.append(request.number)
+
+    def next(self, now: int) -> Any:
+        if self.wrong is not None:
+            return self.wrong
+        if now < self.until:
+            return Until(self.until)
+        return self.waiting.pop(0)
+
+    def done(self, request: Request, now: int) -> None:
+        self.until = now + 10_000
+
+    def counters(self) -> dict[str, int]:
+        return {"waiting_now": len(self.waiting)}
+
+
+def test_a_scheduler_may_wait_and_is_held_to_what_it_says() -> None:
+    nandu.register("waits")(Waits)
+    result = raced(shared("waits"))
+    assert result["span_ns"] > raced(shared("noop"))["span_ns"]
+    queue = next(layer["counters"] for layer in result["layers"] if layer["name"] == "queue")
+    assert queue["waiting_now"] == 0
+    try:
+        for wrong, said in (
+            (Until(0), "waits until 0, which is not later than now"),
+            (10**6, "names request 1000000, which does not wait"),
+            ("x", "right is the number of a request, an Until, or None"),
+        ):
+            Waits.wrong = wrong
+            with pytest.raises(ValueError, match=said):
+                raced(shared("waits"))
+
+        class Sleeps(Waits):
+            def next(self, now: int) -> None:
+                return None
+
+        nandu.register("waits")(Sleeps)
+        with pytest.raises(ValueError, match="nothing is on its way that could end"):
+            raced(shared("waits"))
+    finally:
+        Waits.wrong = None
+        nandu.register("waits")(own.Drr)
+
+
+def test_schedulers_of_python_are_drawn_and_hold() -> None:
+    found = nandu.verify("queue", seeds=25)
+    assert found.ok and found["seeds"] == 25
+    nandu.register("no-dies")(type("NoDies", (own.Drr,), {"dies": False}))
+    with pytest.raises(nandu.StackError, match="not for dies"):
+        measured(of_dies("no-dies"))
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Any:
+    pytest.importorskip("ctypes")
+    if shutil.which("cc") is None:
+        pytest.skip("there is no compiler `cc`")
+    return importlib.import_module("compiled_sieve")
+
+
+def test_a_compiled_policy_is_sieve(compiled: Any) -> None:
+    load = nandu.Trace.generator("mixed-zipf", requests=4000)
+    points = nandu.mrc(load, ["my-sieve", "sieve"], [1, 50, 500, 5000])["points"]
+    misses = {name: [p["misses"] for p in points if p["policy"] == name] for name in ("my-sieve", "sieve")}
+    assert misses["my-sieve"] == misses["sieve"]
+    for blocks in (16, 256, 5000):
+        assert measured(cache("my-sieve", blocks=blocks)) == measured(cache("sieve", blocks=blocks))
+    ahead = {"kind": "p-block", "lookahead": "64 KiB"}
+    assert measured(cache("my-sieve", ahead)) == measured(cache("sieve", ahead))
+    found = nandu.verify("cache", seeds=20, crash=True)
+    assert found.ok
+
+
+def test_compiled_functions_are_held_to_their_contract(compiled: Any) -> None:
+    import ctypes
+
+    nowhere = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(lambda state: 10**6)
+
+    class Wrong(compiled.Sieve):  # type: ignore[misc, unused-ignore]
+        def compiled(self) -> Any:
+            return super().compiled()._replace(victim=ctypes.cast(nowhere, ctypes.c_void_p).value)
+
+    class Lacks(compiled.Sieve):  # type: ignore[misc, unused-ignore]
+        def compiled(self) -> Any:
+            return super().compiled()._replace(insert=0)
+
+    try:
+        for cls, said in ((Wrong, "names place 1000000, where no line is"), (Lacks, "gives no function `insert`")):
+            nandu.register("wrong-compiled")(cls)
+            with pytest.raises(ValueError, match=said):
+                measured(cache("wrong-compiled", blocks=16))
+    finally:
+        nandu.register("wrong-compiled")(own.Lru)
 
 
 def test_it_is_raced_swept_and_drawn_like_any_other() -> None:

@@ -4,20 +4,25 @@
 //! whoever began it in Python ([`raised_within`], [`work`](crate::work::work)): it is raised there as it was, with its traceback. Policies decide, so
 //! there is no answer that could stand for the one that is missing.
 
+mod compiled;
 mod prefetch;
 mod replacement;
+mod scheduler;
 mod victim;
 
 use crate::failure::raised;
+use nandu::units::Violation;
 use nandu::{Declaration, Failure, Policy, Registry};
-use pyo3::exceptions::PyValueError;
+use pyo3::call::PyCallArgs;
+use pyo3::exceptions::{PyAssertionError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyType};
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
 /// What stacks of this process may name: what Nandu ships, then the classes that were registered.
 static REGISTRY: LazyLock<RwLock<Registry>> = LazyLock::new(|| RwLock::new(nandu::builtin()));
@@ -51,6 +56,7 @@ pub fn register(
     let policy = match family {
         "replacement" => replacement::policy(py, declaration, class),
         "prefetcher" => prefetch::policy(py, declaration, class),
+        "scheduler" => scheduler::policy(py, declaration, class),
         "victim" => Ok(victim::policy(declaration, class)),
         _ => Err(format!("there is no family `{family}` for classes")),
     };
@@ -70,14 +76,28 @@ struct Class {
 }
 
 impl Class {
+    fn attribute<'py, T>(&self, py: Python<'py>, key: &str) -> Result<T, String>
+    where
+        T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+    {
+        let value = self.class.bind(py).getattr(key);
+        let value = value.and_then(|value| value.extract().map_err(Into::into));
+        value.map_err(|e: PyErr| format!("`{key}` of `{}`: {e}", self.name))
+    }
+
+    /// An attribute of the class that is true or false.
+    fn is(&self, py: Python<'_>, key: &str) -> Result<bool, String> {
+        self.attribute(py, key)
+    }
+
+    /// An attribute of the class that is a number from 0 on.
+    fn number(&self, py: Python<'_>, key: &str) -> Result<u64, String> {
+        self.attribute(py, key)
+    }
+
     /// Which of `words` an attribute of the class is.
     fn word<T: Copy>(&self, py: Python<'_>, key: &str, words: &[(&str, T)]) -> Result<T, String> {
-        let value: String = self
-            .class
-            .bind(py)
-            .getattr(key)
-            .and_then(|value| value.extract())
-            .map_err(|e| format!("`{key}` of `{}`: {e}", self.name))?;
+        let value: String = self.attribute(py, key)?;
         let found = words.iter().find(|(word, _)| *word == value);
         let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         let why = || format!("`{key}` of `{}` is `{value}`; known are {}", self.name, known.join(", "));
@@ -101,7 +121,12 @@ impl fmt::Debug for Use {
 impl Use {
     /// An instance for a machine of this size: the tuple `called` of `nandu.policies` with these figures.
     fn object(&self, py: Python<'_>, called: &str, figures: &[u64]) -> PyResult<Object> {
-        let size = tuple(py, called)?.bind(py).call1(pyo3::types::PyTuple::new(py, figures)?)?;
+        self.made(py, called, PyTuple::new(py, figures)?)
+    }
+
+    /// The same with any `parts` of the tuple.
+    fn made<'py>(&self, py: Python<'py>, called: &str, parts: impl PyCallArgs<'py>) -> PyResult<Object> {
+        let size = tuple(py, called)?.bind(py).call1(parts)?;
         let options = PyDict::new(py);
         for (key, value) in &self.options {
             options.set_item(key, python(py, value)?)?;
@@ -159,9 +184,44 @@ impl Object {
         self.method(py, name).map(Some)
     }
 
+    /// Its figures by name.
+    fn counters(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {
+        let all = self.object.bind(py).call_method0("counters")?.call_method0("items")?;
+        all.try_iter()?.map(|item| item?.extract()).collect()
+    }
+
     /// `method` broke the contract of its family.
     fn broke(&self, method: &str, how: impl fmt::Display) -> PyErr {
         PyValueError::new_err(format!("`{method}` of the policy `{}` {how}", self.name))
+    }
+}
+
+/// What the method `check` of a policy asserts.
+fn asserted(object: &Object) -> Result<(), Violation> {
+    let said = ask(|py| match object.object.call_method0(py, "check") {
+        Ok(_) => Ok(None),
+        Err(error) if error.is_instance_of::<PyAssertionError>(py) => Ok(Some(error.to_string())),
+        Err(error) => Err(error),
+    });
+    match said {
+        Some(what) => {
+            Err(Violation { invariant: "I-3", what: format!("the policy `{}` says: {what}", object.name) })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The name of a counter. Names stay until the process ends; a policy has few.
+fn kept(name: String) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    match names.get(name.as_str()) {
+        Some(known) => known,
+        None => {
+            let name: &'static str = Box::leak(name.into_boxed_str());
+            names.insert(name);
+            name
+        }
     }
 }
 

@@ -1,16 +1,15 @@
 //! Replacement: a class knows lines by their numbers, and what it is told of them comes with each event.
 
-use super::{Class, Object, Use, ask, tuple, word};
+use super::compiled::Compiled;
+use super::{Class, Object, Use, ask, asserted, kept, tuple, word};
 use nandu::replacement::{
     Accesses, AnyReplacement, Arrival, Cause, Hashed, Hit, Line, LineMap, LineOf, Needs, PageCache,
     PageResult, Recall, Replacement, Replacements, Room, Victim, each_once, run_policy,
 };
 use nandu::units::{BuildError, Counter, Violation};
 use nandu::{Declaration, Policy};
-use pyo3::exceptions::PyAssertionError;
 use pyo3::prelude::*;
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The policy that `class` is.
 pub fn policy(py: Python<'_>, declaration: Declaration, class: Class) -> Result<Policy, String> {
@@ -30,9 +29,21 @@ struct Options {
     needs: Needs,
 }
 
+/// An instance that is asked in Python, or one whose functions are compiled.
+enum Made {
+    Asked(Instance),
+    Compiled(Compiled),
+}
+
 impl Options {
-    fn instance(&self, room: Room) -> Instance {
-        ask(|py| Instance::new(py, self.class.object(py, "Room", &[room.blocks, room.line])?))
+    fn made(&self, room: Room) -> Made {
+        ask(|py| {
+            let object = self.class.object(py, "Room", &[room.blocks, room.line])?;
+            Ok(match Compiled::of(py, object, room.blocks)? {
+                Ok(compiled) => Made::Compiled(compiled),
+                Err(object) => Made::Asked(Instance::new(py, object)?),
+            })
+        })
     }
 }
 
@@ -46,11 +57,17 @@ impl AnyReplacement for Options {
     }
 
     fn boxed(&self, room: Room) -> Result<Box<dyn Replacement>, BuildError> {
-        Ok(Box::new(self.instance(room)))
+        Ok(match self.made(room) {
+            Made::Asked(instance) => Box::new(instance),
+            Made::Compiled(compiled) => Box::new(compiled),
+        })
     }
 
     fn simulate(&self, cache: &PageCache, accesses: Accesses<'_>) -> Result<PageResult, BuildError> {
-        Ok(run_policy(cache, self.instance(cache.room()), accesses))
+        Ok(match self.made(cache.room()) {
+            Made::Asked(instance) => run_policy(cache, instance, accesses),
+            Made::Compiled(compiled) => run_policy(cache, compiled, accesses),
+        })
     }
 }
 
@@ -254,10 +271,7 @@ impl Replacement for Instance {
     }
 
     fn counters(&self, out: &mut Vec<Counter>) {
-        let own: Vec<(String, u64)> = ask(|py| {
-            let all = self.object.object.bind(py).call_method0("counters")?.call_method0("items")?;
-            all.try_iter()?.map(|item| item?.extract()).collect()
-        });
+        let own: Vec<(String, u64)> = ask(|py| self.object.counters(py));
         out.extend(own.into_iter().map(|(name, value)| Counter { name: kept(name), value }));
     }
 
@@ -267,14 +281,7 @@ impl Replacement for Instance {
 
     fn check(&self, lines: &[Line]) -> Result<(), Violation> {
         let fail = |what| Err(Violation { invariant: "I-3", what });
-        let said = ask(|py| match self.object.object.call_method0(py, "check") {
-            Ok(_) => Ok(None),
-            Err(error) if error.is_instance_of::<PyAssertionError>(py) => Ok(Some(error.to_string())),
-            Err(error) => Err(error),
-        });
-        if let Some(what) = said {
-            return fail(format!("the policy `{}` says: {what}", self.object.name));
-        }
+        asserted(&self.object)?;
         let listed: Option<Vec<u64>> = ask(|py| {
             let Some(own) = self.object.own(py, "Replacement", "lines")? else { return Ok(None) };
             own.bind(py).call0()?.try_iter()?.map(|line| line?.extract()).collect::<PyResult<_>>().map(Some)
@@ -284,19 +291,5 @@ impl Replacement for Instance {
             return fail(format!("the policy `{}` keeps line {line}, which is not here", self.object.name));
         }
         each_once(listed.iter().filter_map(|&line| self.slots.get(line)), lines)
-    }
-}
-
-/// The name of a counter. Names stay until the process ends; a policy has few.
-fn kept(name: String) -> &'static str {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    match names.get(name.as_str()) {
-        Some(known) => known,
-        None => {
-            let name: &'static str = Box::leak(name.into_boxed_str());
-            names.insert(name);
-            name
-        }
     }
 }

@@ -1,0 +1,105 @@
+"""Sweeps on a cluster of Dask: what comes out is that of one process, whoever measured what, and whoever was lost meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nandu
+import own_policies as own
+import pytest
+from distributed import Client, LocalCluster
+
+AXES: dict[str, Any] = {"device.ssd.spare_factor": [0.1, 0.15, 0.2, 0.28], "device.ssd.gc.kind": ["greedy", "fifo"]}
+HOW: dict[str, Any] = {"fit": "wrap", "extend": 0, "minimise": "p99", "maximise": "iops", "allow_unsteady": True}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster, Client(cluster) as client:
+        yield client
+
+
+def zipf(requests: int = 2000) -> nandu.Trace:
+    return nandu.Trace.generator("mixed-zipf", requests=requests)
+
+
+def test_the_result_is_that_of_one_process(client: Client, tmp_path: Path) -> None:
+    alone = nandu.sweep("small-ssd", zipf(), axes=AXES, **HOW)
+    told: list[tuple[int, int, str]] = []
+    there = nandu.sweep("small-ssd", zipf(), axes=AXES, client=client, out=tmp_path, progress=lambda *how: told.append(how), **HOW)
+    assert there.json == alone.json
+    assert told[-1] == (8, 8, "points")
+    # What came back lies in the journal, in which one process goes on.
+    again = nandu.sweep("small-ssd", zipf(), axes=AXES, out=tmp_path, **HOW)
+    assert again.json == alone.json and "8 of 8 points known already" in again.notes
+    # And the other way round.
+    once_more = nandu.sweep("small-ssd", zipf(), axes=AXES, client=client, out=tmp_path, **HOW)
+    assert once_more.json == alone.json
+
+
+def test_files_tables_and_stacks_of_ones_own_go_along(client: Client, tmp_path: Path) -> None:
+    memory = {"kind": "memory", "size": "64 MiB", "latency": "1 ms"}
+    stack = nandu.Stack({"export": {"data": {"device": "cache"}}, "device": {"cache": {"kind": "cache", "below": "m", "size": "1 MiB"}, "m": memory}})
+    axes: dict[str, Any] = {"device.cache.size": ["1 MiB", "2 MiB"], "device.cache.replacement.kind": ["lru", "my-lru"]}
+    assert own.Lru.__module__ == "own_policies"
+    # A file that the workers cannot see by its name.
+    lines = "".join(f"{n * 1000},{'RW'[n % 3 == 0]},{(n * 7919) % 16384 * 4096},4096\n" for n in range(2000))
+    (tmp_path / "trace.csv").write_text(lines)
+    file = nandu.Trace.file(tmp_path / "trace.csv", columns="time:us,op,offset:bytes,size:bytes")
+    table = nandu.Trace.table(file.to_table(), label="mine")
+    for trace in (file, table):
+        alone, there = (nandu.sweep(stack, trace, axes=axes, client=where, **HOW) for where in (None, client))
+        assert alone.json == there.json
+        lru, mine = (row["figures"] for row in there["rows"][:2])
+        assert lru == mine
+    assert '"mine (' in there.json or "mine (" in there["load"]
+
+
+def test_a_killed_worker_costs_its_points_only(client: Client) -> None:
+    alone = nandu.sweep("small-ssd", zipf(20_000), axes=AXES, **HOW)
+    begun = set(client.scheduler_info()["workers"])
+    pids = client.run(os.getpid)
+
+    def kill() -> None:
+        # One that is at work on a point.
+        while not (at_work := [worker for worker, tasks in client.processing().items() if tasks]):
+            time.sleep(0.01)
+        time.sleep(0.3)
+        os.kill(pids[at_work[0]], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    there = nandu.sweep("small-ssd", zipf(20_000), axes=AXES, client=client, **HOW)
+    killer.join()
+    assert there.json == alone.json
+    client.wait_for_workers(2, timeout=60)
+    assert set(client.scheduler_info()["workers"]) != begun
+
+
+def test_what_a_worker_raises_is_raised_here(client: Client) -> None:
+    class Stumbles(own.Lru):
+        def insert(self, line: int, arrival: Any) -> None:
+            raise LookupError("stumbled over a line")
+
+    nandu.register("stumbles")(Stumbles)
+    try:
+        with pytest.raises(LookupError, match="stumbled over a line"):
+            nandu.sweep("cache", zipf(), axes={"device.cache.replacement.kind": ["lru", "stumbles"]}, client=client, minimise="p99", fit="wrap")
+    finally:
+        nandu.register("stumbles")(own.Lru)
+
+
+def test_shards_are_joined_as_an_array_of_jobs_does_it(tmp_path: Path) -> None:
+    # The script of docs/how-to/python.md, with the variables that SLURM sets.
+    whole = nandu.sweep("small-ssd", zipf(), axes=AXES, **HOW)
+    for task in range(3):
+        nandu.sweep("small-ssd", zipf(), axes=AXES, shard=f"{task}/3", out=tmp_path / str(task), **HOW)
+    joined = nandu.sweep("small-ssd", zipf(), axes=AXES, from_=[tmp_path / str(task) for task in range(3)], **HOW)
+    assert joined.json == whole.json
+    assert "8 of 8 points known already" in joined.notes
