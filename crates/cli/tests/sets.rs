@@ -144,3 +144,77 @@ fn sets_are_told_apart_and_what_is_missing_is_named() {
     let why = refused(dir, "assemble a.img copy.img b.img");
     assert!(why.contains("are the same member: one is a copy of the other"), "{why}");
 }
+
+/// A server of the program, which is ended when this is dropped.
+struct Server(std::process::Child);
+
+impl Server {
+    fn start(folder: &Path, args: &[&str]) -> Server {
+        use std::io::BufRead;
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nandu"));
+        command.arg("serve").args(args).current_dir(folder).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let mut first = String::new();
+        let out = child.stdout.take().expect("it is piped");
+        std::io::BufReader::new(out).read_line(&mut first).expect("it says where it is");
+        assert!(first.starts_with("nbd+unix"), "{first}");
+        Server(child)
+    }
+
+    fn hang_up(&self) {
+        let pid = self.0.id().to_string();
+        let done = std::process::Command::new("kill").args(["-HUP", &pid]).status().expect("kill is there");
+        assert!(done.success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Looks until the file has the text.
+fn wait_for(file: &Path, text: &str) -> String {
+    let begun = std::time::Instant::now();
+    loop {
+        let found = std::fs::read_to_string(file).unwrap_or_default();
+        if found.contains(text) {
+            return found;
+        }
+        assert!(begun.elapsed().as_secs() < 60, "waited in vain for {text:?} in\n{found}");
+        std::thread::park_timeout(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_hang_up_signal_opens_the_log_anew_and_reads_limits_again() {
+    let dir = folder();
+    let dir = dir.path();
+    let stack = |weight: u32| {
+        format!(
+            "[export.data]\ndevice = \"queue\"\ntenant = \"t\"\n[tenant.t]\nweight = {weight}\n\
+             [device.queue]\nkind = \"queue\"\nbelow = \"leaf\"\nscheduler = \"drr\"\n\
+             [device.leaf]\nkind = \"memory\"\nsize = \"4 MiB\"\n"
+        )
+    };
+    let (file, log) = (dir.join("s.toml"), dir.join("log"));
+    std::fs::write(&file, stack(100)).expect("a file");
+    let server = Server::start(dir, &["s.toml", "-U", "n.sock", "--control", "c.sock", "--log", "log"]);
+    wait_for(&log, "leaf: open");
+    std::fs::rename(&log, dir.join("log.1")).expect("it is there");
+    std::fs::write(&file, stack(300)).expect("a file");
+    server.hang_up();
+    let said = wait_for(&log, "new limits hold for: t");
+    assert!(said.contains("SIGHUP: ") && !said.contains("leaf: open"), "{said}");
+    let status = ok(dir, "ctl c.sock --json status");
+    let status: serde_json::Value = serde_json::from_str(&status).expect("it is JSON");
+    assert_eq!(status["tenants"][0]["weight"], 300);
+    server.hang_up();
+    wait_for(&log, "no limit of a tenant has changed");
+    std::fs::write(&file, "nonsense").expect("a file");
+    server.hang_up();
+    wait_for(&log, "the limits stay as they were: ");
+    ok(dir, "stop c.sock");
+}
