@@ -122,11 +122,11 @@ fn any_leg_may_be_lost_with_a_kill_and_comes_back() {
         // The leg is missed from the start on, and what the others hold is complete without it.
         let (here, away) = (dir.path().join(format!("{leg}.img")), dir.path().join("away"));
         std::fs::rename(&here, &away).expect("it can be moved");
-        let options = nandu_live::ServeOptions { create: false, ..common::options(&stack, dir.path()) };
-        let served = common::Served::start(options);
+        let options = ServeOptions { create: false, ..options(&stack, dir.path()) };
+        let served = Served::start(options);
         let mut client = served.connect("data");
         look(&mut client, &mut known, true);
-        let counters = |served: &common::Served| served.status()["devices"]["m"]["counters"].clone();
+        let counters = |served: &Served| served.status()["devices"]["m"]["counters"].clone();
         assert_eq!(counters(&served)["legs_missing"], 1);
         for block in 0..BLOCKS / 4 {
             let version = known.next(block);
@@ -195,16 +195,16 @@ fn plain(array: &str) -> String {
     )
 }
 
-fn ask(server: &common::Served, command: &str) -> Result<serde_json::Value, String> {
+fn ask(server: &Served, command: &str) -> Result<serde_json::Value, String> {
     let command: nandu_live::ctl::Command = command.parse().expect("a command");
     nandu_live::ctl::send(&server.control, &command).map_err(|error| error.to_string())
 }
 
-fn array(server: &common::Served) -> serde_json::Value {
+fn array(server: &Served) -> serde_json::Value {
     ask(server, "status").expect("a status")["devices"]["m"].clone()
 }
 
-fn wait_until_whole(server: &common::Served) {
+fn wait_until_whole(server: &Served) {
     common::wait_for("the array to be whole", || (array(server)["health"] == "whole").then_some(()));
 }
 
@@ -213,7 +213,7 @@ fn a_leg_is_replaced_by_another_file_while_it_serves() {
     let dir = tempfile::tempdir().expect("a directory");
     // Slow enough to be asked while it rebuilds.
     let stack = plain("rebuild_rate = \"2 MiB\"\n");
-    let server = common::Served::start(common::options(&stack, dir.path()));
+    let server = Served::start(options(&stack, dir.path()));
     let mut client = server.connect("data");
     for block in 0..BLOCKS {
         client.write(block * BLOCK, &block_of(block, 1));
@@ -238,13 +238,13 @@ fn a_leg_is_replaced_by_another_file_while_it_serves() {
     client.disconnect();
     server.stop();
     // The stack file still names the old file: it is refused, and nothing is lost.
-    let again = || nandu_live::ServeOptions { create: false, ..common::options(&stack, dir.path()) };
-    match common::Served::try_start(again()) {
+    let again = || ServeOptions { create: false, ..options(&stack, dir.path()) };
+    match Served::try_start(again()) {
         Err(error) => assert!(error.to_string().contains("`file1` is old"), "{error}"),
         Ok(_) => panic!("an old leg is believed"),
     }
     std::fs::rename(dir.path().join("a new one.img"), dir.path().join("1.img")).expect("it is there");
-    let server = common::Served::start(again());
+    let server = Served::start(again());
     wait_until_whole(&server);
     server.stop();
     assert_parity(dir.path(), bytes);
@@ -253,7 +253,7 @@ fn a_leg_is_replaced_by_another_file_while_it_serves() {
 #[test]
 fn a_difference_that_nobody_made_is_found_and_the_parity_follows_the_data() {
     let dir = tempfile::tempdir().expect("a directory");
-    let server = common::Served::start(common::options(&plain(""), dir.path()));
+    let server = Served::start(options(&plain(""), dir.path()));
     let mut client = server.connect("data");
     for block in 0..BLOCKS {
         client.write(block * BLOCK, &block_of(block, 1));
@@ -271,8 +271,8 @@ fn a_difference_that_nobody_made_is_found_and_the_parity_follows_the_data() {
     let byte =
         |leg: usize, at: usize| std::fs::read(dir.path().join(format!("{leg}.img"))).expect("a file")[at];
     let changed = byte(0, 20_000);
-    let options = common::options(&plain(""), dir.path());
-    let server = common::Served::start(nandu_live::ServeOptions { create: false, ..options });
+    let options = options(&plain(""), dir.path());
+    let server = Served::start(ServeOptions { create: false, ..options });
     for (pass, word, differing) in [(1, "report", 2), (2, "mend", 4), (3, "report", 4)] {
         ask(&server, &format!("scrub m {word}")).expect("a parity array is scrubbed");
         common::wait_for("the pass", || (array(&server)["counters"]["scrub_passes"] == pass).then_some(()));

@@ -30,13 +30,13 @@ pub fn assemble(args: &AssembleArgs, talk: Talk<'_>) -> Result<(), Failure> {
         Ok(start) => start.clone(),
         Err(why) => format!("does not start: {why}"),
     };
-    talk.note(&format!("{} {}: {start}", set.kind, &set.id[..8]));
+    talk.note(format!("{} {}: {start}", set.kind, &set.id[..8]));
     match &args.output {
         None => output::print_as_it_is(&text),
         Some(path) => {
             put(path, &text)?;
             let shown = path.display();
-            talk.note(&format!("{shown} is written; serve it: nandu serve {shown} -U SOCKET"));
+            talk.note(format!("{shown} is written; serve it: nandu serve {shown} -U SOCKET"));
             Ok(())
         }
     }

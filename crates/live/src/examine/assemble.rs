@@ -70,9 +70,9 @@ pub fn stack_of(all: &[Examined], set: &Set, hetero: bool) -> Result<OverFiles, 
             let [_, level, layout, chunk_bits, has_journal] = sb.shape;
             option("level", level.to_string());
             option("chunk", format!("\"{}\"", exact(ByteLen(1 << chunk_bits.min(63)))));
-            match layout {
-                0..4 => option("layout", format!("\"{}\"", LAYOUTS[usize::from(layout)])),
-                _ => {} // level 3 has none
+            // Level 3 has none.
+            if let Some(layout) = LAYOUTS.get(usize::from(layout)) {
+                option("layout", format!("\"{layout}\""));
             }
             let journal = slots(sb.head.leg_bytes).and_then(|[lower, _]| lower.checked_sub(sb.head.map));
             match (has_journal, journal) {

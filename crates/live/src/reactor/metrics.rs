@@ -8,7 +8,7 @@
 
 use super::Reactor;
 use super::legs::LegState;
-use nandu_base::{ByteLen, Counter, Health, Op, Span};
+use nandu_base::{ByteLen, Counter, Health, Op, Span, TenantShare};
 use std::fmt::Write;
 
 /// Upper ends of the buckets, in nanoseconds; one more takes what is longer.
@@ -185,7 +185,8 @@ impl Reactor {
     }
 
     fn of_tenants(&self, page: &mut Page) {
-        let limits: [(&str, &str, fn(&nandu_base::TenantShare) -> Option<u64>); 5] = [
+        type Limit = (&'static str, &'static str, fn(&TenantShare) -> Option<u64>);
+        let limits: [Limit; 5] = [
             ("tenant_weight", "Weight of a tenant.", |share| Some(u64::from(share.weight))),
             ("tenant_read_bytes_limit", "Most bytes that it may read in a second.", |share| share.rbps),
             ("tenant_write_bytes_limit", "Most bytes that it may write in a second.", |share| share.wbps),
