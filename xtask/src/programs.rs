@@ -81,10 +81,11 @@ fn told(name: &str, begun: Instant, output: std::io::Result<Output>) -> bool {
 pub fn module() -> Result<PathBuf, String> {
     let messages = built_as(command(&format!("{TESTS} --test {BESIDE_MODULE}")))?;
     let of_module = messages.iter().filter(|message| message.get("target").get("name").text() == "_nandu");
-    let file =
+    let mut files =
         of_module.flat_map(|message| message.get("filenames").list()).map(|file| PathBuf::from(file.text()));
-    let file =
-        file.filter(|file| file.extension().is_some_and(|ending| ending == "so" || ending == "dylib")).last();
+    let is_module =
+        |file: &PathBuf| file.extension().is_some_and(|ending| ending == "so" || ending == "dylib");
+    let file = files.find(is_module);
     file.ok_or_else(|| "cargo built no module for Python".into())
 }
 
