@@ -80,8 +80,8 @@ fn checked(libraries: &[&str], marked: &str) -> End {
     let lines = [
         "mypy.stubtest --concise --mypy-config-file pyproject.toml nandu",
         "mypy --no-incremental crates/python/nandu crates/python/tests examples/python",
-        "ruff check --no-cache crates/python examples/python",
-        "ruff format --no-cache --check --quiet crates/python examples/python",
+        "ruff check --no-cache crates/python examples",
+        "ruff format --no-cache --check --quiet crates/python examples",
     ];
     let others = lines.iter().map(|line| inside(&line.split_whitespace().collect::<Vec<_>>()));
     let faults: Vec<String> =

@@ -18,6 +18,8 @@ from typing import Annotated, Any
 import nandu
 import own_policies as own
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from nandu.policies import Arrival, Cull, Hit, Look, Plane, Planes, Recall, Request, Room, Tenants, Units, Until
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -224,6 +226,40 @@ def test_compiled_functions_are_held_to_their_contract(compiled: Any) -> None:
                 measured(cache("wrong-compiled", blocks=16))
     finally:
         nandu.register("wrong-compiled")(own.Lru)
+
+
+loads = st.lists(st.tuples(st.sampled_from(["read", "write"]), st.integers(0, 60), st.integers(1, 6)), min_size=1, max_size=200)
+
+
+@settings(max_examples=25, deadline=None)
+@given(loads, st.integers(8, 40))
+def test_on_any_load_classes_decide_what_rust_decides(load: list[tuple[str, int, int]], blocks: int) -> None:
+    rows = [(0, op, 4096 * first, 4096 * count) for op, first, count in load]
+    trace = nandu.Trace.rows(rows)
+    pairs = [(cache("my-lru", blocks=blocks), cache("lru", blocks=blocks))]
+    ahead = {"kind": "p-block", "lookahead": "32 KiB"}
+    pairs.append((cache("my-lru", "my-blocks-behind", blocks=blocks), cache("lru", ahead, blocks=blocks)))
+    for mine, ours in pairs:
+        one, two = (nandu.run(stack, trace, closed=2, extend=0) for stack in (mine, ours))
+        assert one["all"] == two["all"] and one["histogram"] == two["histogram"]
+    # The misses of a curve are those of a plain model of 2Q: a queue for new lines, and a list for those asked for again.
+    (point,) = nandu.mrc(trace, ["my-2q"], [blocks])["points"]
+    policy, misses = own.TwoQ(Room(blocks, 1)), 0
+    here: set[int] = set()
+    for op, first, count in load:
+        for block in range(first, first + count):
+            if block in here:
+                policy.hit(block, Hit(write=op == "write"))
+                continue
+            misses += 1
+            recall = policy.miss(block, "write" if op == "write" else "read")
+            if len(here) == blocks:
+                victim = policy.victim(recall)
+                assert victim is not None
+                here.remove(victim)
+            policy.insert(block, Arrival("read", recall))
+            here.add(block)
+    assert point["misses"] == misses
 
 
 def test_it_is_raced_swept_and_drawn_like_any_other() -> None:
