@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -46,6 +47,19 @@ def test_a_notebook_runs_from_its_first_cell_to_its_last(path: Path) -> None:
     if path.stem == "first_race":
         p99 = [row["result"]["all"]["p99_ns"] for row in made["stacks"]]
         assert p99[0] > p99[2]
+
+
+def test_what_the_page_shows_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (EXAMPLES.parent / "docs" / "how-to" / "python.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    assert len(blocks) == 5
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, Any] = {}
+    for block in blocks:
+        # No cluster is there by that name; test_cluster.py has one.
+        if "tcp://" not in block:
+            exec(compile(block.replace("50_000", "5_000"), "python.md", "exec"), scope)
+    assert (tmp_path / "path.pdf").is_file() and (tmp_path / "misses.svg").is_file() and scope["stack"].exports
 
 
 def test_charts_are_what_altair_draws(tmp_path: Path) -> None:
