@@ -42,11 +42,21 @@ pub struct Layout {
 
 /// The array does not fit 32-bit page numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TooLarge;
+pub struct TooLarge {
+    /// The most blocks that its planes may have.
+    pub blocks: u32,
+    /// Pages of the array with so many.
+    pub pages: u64,
+}
 
 impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the flash array needs page numbers of more than 32 bits; use fewer or larger pages")
+        let TooLarge { blocks, pages } = self;
+        write!(
+            f,
+            "the flash array needs page numbers of more than 32 bits: its planes may have {blocks} blocks at most, which makes {pages} \
+             pages; use fewer or larger pages"
+        )
     }
 }
 
@@ -60,7 +70,10 @@ impl Layout {
         if fits {
             Ok(Layout { planes, blocks, pages, page_bits, page_mask: (1 << page_bits) - 1, plane_bits })
         } else {
-            Err(TooLarge)
+            let fits = |bits: &u32| u64::from(planes) << bits < u64::from(u32::MAX);
+            let bits = (page_bits + 1..u32::BITS).rev().find(fits);
+            let blocks = bits.map_or(0, |bits| 1 << (bits - page_bits));
+            Err(TooLarge { blocks, pages: u64::from(planes) * u64::from(blocks) * u64::from(pages) })
         }
     }
 
@@ -156,6 +169,12 @@ mod tests {
 
     #[test]
     fn an_array_beyond_32_bits_is_refused() {
-        assert_eq!(Layout::new(64, 1 << 20, 512), Err(TooLarge));
+        let too_large = TooLarge { blocks: 1 << 16, pages: 1 << 31 };
+        assert_eq!(Layout::new(64, 1 << 20, 512), Err(too_large));
+        // What is named is the most that fits.
+        assert!(Layout::new(64, too_large.blocks, 512).is_ok());
+        assert_eq!(Layout::new(64, too_large.blocks + 1, 512), Err(too_large));
+        assert_eq!(Layout::new(1, 1 << 31, 2), Err(TooLarge { blocks: 1 << 30, pages: 1 << 31 }));
+        assert_eq!(Layout::new(u32::MAX, 2, 1), Err(TooLarge { blocks: 0, pages: 0 }));
     }
 }

@@ -138,7 +138,11 @@ impl SsdConfig {
             return Err(BuildError::at("blocks_per_plane", reason));
         }
         let layout = Layout::new(geometry.all_planes(), blocks, chip.pages_per_block);
-        layout.map_err(|e| BuildError::at("blocks_per_plane", e.to_string()))
+        layout.map_err(|e| {
+            let raw = ByteLen(e.pages * chip.page.0);
+            let key = if self.capacity.is_some() { "capacity" } else { "blocks_per_plane" };
+            BuildError::at(key, format!("{e}; the most with this geometry is {raw}, spare blocks included"))
+        })
     }
 
     /// Logical pages after over-provisioning, and what follows from them; refused when the rest would leave no room to clear
