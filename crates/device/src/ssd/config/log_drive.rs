@@ -126,7 +126,8 @@ impl SsdConfig {
         }
         self.check_slc()?;
         if self.reclaim_unit != Unit::Plane {
-            return refuse("reclaim_unit", "a drive with a log-block map has units of one block only");
+            let why = "a log-block map finds a page by its place in a block, and in a unit of several blocks a power cut may change the places: take `plane`";
+            return refuse("reclaim_unit", why);
         }
         if !self.gc.separate_frontier {
             let why = "a merge fills a block of its own: a log-block map has no open block for the host's pages and moved ones";

@@ -119,7 +119,8 @@ impl SsdConfig {
         let Some(cache) = &self.slc_cache else { return Ok(()) };
         cache.check()?;
         if self.mapping.log_block().is_some() {
-            return refuse("a drive with a log-block map has blocks of one mode".into());
+            let why = "with a log-block map a page lies in its data block or in a log block, and nowhere else: the log is its cache";
+            return refuse(why.into());
         }
         if !self.gc.separate_frontier {
             return refuse("moved pages never go to SLC mode: `gc.separate_frontier` must be true".into());
