@@ -767,6 +767,8 @@ class SsdMap:
         _kind: ClassVar[str] = "dftl"
         cmt_size: int | str | None = None
         """RAM for cached entries."""
+        data_program: Literal["after-lookup", "at-once"] | None = None
+        """When a whole page of the host's is programmed whose entry is not cached."""
         eviction_write: Literal["sync", "async"] | None = None
         """Whether an entry waits until the entries that made room for it are written."""
         gc_batch: int | None = None
@@ -816,6 +818,8 @@ class SsdMap:
         _kind: ClassVar[str] = "cftl"
         cmt_size: int | str | None = None
         """RAM for cached runs and blocks."""
+        data_program: Literal["after-lookup", "at-once"] | None = None
+        """When a whole page of the host's is programmed whose entry is not cached."""
         eviction_write: Literal["sync", "async"] | None = None
         """Whether an entry waits until the entries that made room for it are written."""
         gc_batch: int | None = None
@@ -831,6 +835,8 @@ class SsdMap:
         _kind: ClassVar[str] = "tpftl"
         cmt_size: int | str | None = None
         """RAM for cached entries."""
+        data_program: Literal["after-lookup", "at-once"] | None = None
+        """When a whole page of the host's is programmed whose entry is not cached."""
         eviction_write: Literal["sync", "async"] | None = None
         """Whether an entry waits until the entries that made room for it are written."""
         gc_batch: int | None = None
@@ -845,6 +851,8 @@ class SsdMap:
         """The share of the oldest slots among which an unchanged one is replaced first; 1 is the paper's rule."""
         cmt_size: int | str | None = None
         """RAM for cached translation pages, a page and 12 bytes each."""
+        data_program: Literal["after-lookup", "at-once"] | None = None
+        """When a whole page of the host's is programmed whose entry is not cached."""
         delayed_read: bool | None = None
         """Whether a write that misses puts off reading the translation page."""
         eviction_write: Literal["sync", "async"] | None = None

@@ -73,6 +73,13 @@ const COUNTS: &[Count] = &[
         requests: 50_000,
         passes: (1, 3),
     },
+    Count {
+        name: "dftl-at-once",
+        stack: "dftl-at-once",
+        precondition: "empty",
+        requests: 50_000,
+        passes: (1, 3),
+    },
     Count { name: "hdd-fcfs", stack: "hdd-fcfs", precondition: "empty", requests: 50_000, passes: (1, 3) },
     Count { name: "hdd-queue-of-8", stack: "hdd-8", precondition: "empty", requests: 50_000, passes: (1, 3) },
     Count {
@@ -101,6 +108,7 @@ const MAPS: &[(&str, &str)] = &[
     ("tpc-fits", "{ kind = \"tpc\", ram = \"16 MiB\" }"),
     ("dftl-fits", "{ kind = \"dftl\", ram = \"32 MiB\" }"),
     ("dftl-half", "{ kind = \"dftl\", ram = \"512 KiB\" }"),
+    ("dftl-at-once", "{ kind = \"dftl\", cmt_size = \"512 KiB\", data_program = \"at-once\" }"),
 ];
 
 /// What a controller does beside translating: collection step by step, also while idle, levelled wear, and a write buffer.

@@ -310,7 +310,7 @@ impl SsdConfig {
                 MapArea::new(layout, &blocks, vec![(0..layout.planes).collect()])
             }
         };
-        let paging = Paging::new(area, &map, self.mapping.waits_for_write(), keeper);
+        let paging = Paging::new(area, &map, &self.mapping, keeper);
         let mut blocks = BlockTable::with_wear(layout, size.wear);
         blocks.set_rooms(size.reserved, size.needed);
         let plain_slc = || vec![size.slc; layout.planes as usize];

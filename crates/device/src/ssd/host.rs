@@ -4,7 +4,7 @@ use super::Ssd;
 use super::pieces::{Pieces, Slowest, Whose};
 use super::stripes::Carried;
 use crate::nand::PageTime;
-use crate::nand::queued::{After, Job, NONE, Page};
+use crate::nand::queued::{After, Job, NONE, Order, Page};
 use nandu_base::{
     ByteLen, ByteOffset, Cx, ErrorKind, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId,
     Resource, SECTOR, Span, Step, TenantId, Window, Work,
@@ -403,16 +403,18 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             Some(pieces) if M::PAGED => self.enter_whole(lpn, ppn, pieces, cx),
             _ => None,
         };
-        let is_held = || M::PAGED && pieces.as_ref().is_some_and(Pieces::is_held);
+        let waits = M::PAGED && !self.paging.programs_at_once;
+        let is_held = || waits && pieces.as_ref().is_some_and(Pieces::is_held);
         let mut done = None;
         if self.queue.holds_back() || is_held() {
             let older = if M::PAGED { older } else { self.map.set(lpn, ppn) };
             let pieces = pieces.get_or_insert_with(|| Pieces::new(whose, now, cause, Work::Write));
             let programming = Programming { lpn, ppn, part: None, data, base: None, premerge: None, older };
-            self.program_or_wait(programming, pieces.after, pieces, cx);
+            let after = if waits { pieces.after } else { After::at(now) };
+            self.program_or_wait(programming, after, pieces, cx);
         } else {
             let page = self.blocks.layout().page(ppn);
-            let serial = if M::PAGED { self.serial } else { serial };
+            let serial = if waits { self.serial } else { serial };
             let (time, occupied) = self.lanes.program(plane, now, serial, page);
             usage.die += occupied;
             self.seq += 1;
@@ -466,6 +468,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let read = base.filter(|_| self.host.merges);
         let (premerge, after) = match read {
             Some(old) => self.premerge(lpn, old, pieces),
+            None if part.is_none() && self.paging.programs_at_once => (None, After::at(pieces.now)),
             None => (None, pieces.after),
         };
         self.count.host_pages_written += 1;
@@ -505,6 +508,9 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let units = &self.stripes.units;
         let (place, base_place) = (units.place(ppn), base.map(|base| units.place(base)));
         let content = Content::Data(lpn);
+        // When the map had told what the program waits for.
+        let at_once = part.is_none() && self.paging.programs_at_once;
+        let map_at = if at_once { pieces.now } else { pieces.after.at };
         let after = After { at: self.stripes.may_begin(ppn, content, after.at), ..after };
         let has_base = base_place.is_none_or(|base| !self.queue.read_waits(base));
         if has_base && !self.queue.program_waits(place) && self.comes_in_time(after, ppn, pieces.now) {
@@ -518,7 +524,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             }
             self.store(lpn, ppn, base, self.host.sectors(part), data, &time, cx);
             let premerge = premerge.map(|read| read.time);
-            return pieces.note_as(Slowest { map_at: pieces.after.at, premerge, time, slc });
+            return pieces.note_as(Slowest { map_at, premerge, time, slc });
         }
         let answer = self.answer_of(pieces);
         let slc = self.mode_of(ppn, Job::Program);
@@ -532,7 +538,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         }
         let page =
             Page { key: oob.key, seq: oob.seq, base: base_place, overlay, slc, ..Page::read(place, lpn.0) };
-        let order = pieces.order(after, answer, self.serial);
+        let order = Order { map_at, ..pieces.order(after, answer, self.serial) };
         let older_place = older.map(|older| self.stripes.units.place(older));
         let node = self.queue.program(Job::Program, &order, page, NONE, older_place);
         if let Some(read) = premerge {

@@ -32,6 +32,9 @@ pub enum MapConfig {
         /// Whether an entry waits until the entries that made room for it are written.
         #[serde(default)]
         eviction_write: EvictionWrite,
+        /// When a whole page of the host's is programmed whose entry is not cached.
+        #[serde(default)]
+        data_program: DataProgram,
     },
     /// Block map: a page lies at its own position in its block; an overwrite copies the block.
     Block {
@@ -82,6 +85,9 @@ pub enum MapConfig {
         /// Whether an entry waits until the entries that made room for it are written.
         #[serde(default)]
         eviction_write: EvictionWrite,
+        /// When a whole page of the host's is programmed whose entry is not cached.
+        #[serde(default)]
+        data_program: DataProgram,
     },
     /// TPFTL: single entries are cached in groups by translation page, 6 bytes each and 8 for a group; requests fetch their
     /// entries together.
@@ -95,6 +101,9 @@ pub enum MapConfig {
         /// Whether an entry waits until the entries that made room for it are written.
         #[serde(default)]
         eviction_write: EvictionWrite,
+        /// When a whole page of the host's is programmed whose entry is not cached.
+        #[serde(default)]
+        data_program: DataProgram,
     },
     /// TPC-FTL: whole translation pages are cached.
     TpcFtl {
@@ -116,6 +125,9 @@ pub enum MapConfig {
         /// Whether a translation page waits until the one that made room for it is written.
         #[serde(default)]
         eviction_write: EvictionWrite,
+        /// When a whole page of the host's is programmed whose entry is not cached.
+        #[serde(default)]
+        data_program: DataProgram,
     },
 }
 
@@ -128,6 +140,17 @@ pub enum EvictionWrite {
     Sync,
     /// It does not: one page of RAM more holds what is being written.
     Async,
+}
+
+/// When a whole page of the host's is programmed whose entry is not cached. A part of a page waits in any case: the rest of it must be found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataProgram {
+    /// When its entry and those of the pages before it in the request have come: the papers' account of time.
+    #[default]
+    AfterLookup,
+    /// At once, for nothing needs to be known but the new place. The request still ends when the entries have come.
+    AtOnce,
 }
 
 /// Which logical blocks a map gathers in flash blocks, so that one entry stands for each.
@@ -234,6 +257,19 @@ impl MapConfig {
             | MapConfig::Cftl { eviction_write: write_back, .. }
             | MapConfig::Tpftl { eviction_write: write_back, .. }
             | MapConfig::TpcFtl { eviction_write: write_back, .. } => write_back == EvictionWrite::Sync,
+        }
+    }
+
+    /// Whether whole pages are programmed before their entries have come.
+    pub(super) fn programs_at_once(&self) -> bool {
+        match *self {
+            MapConfig::Page | MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. } => {
+                false
+            }
+            MapConfig::Dftl { data_program, .. }
+            | MapConfig::Cftl { data_program, .. }
+            | MapConfig::Tpftl { data_program, .. }
+            | MapConfig::TpcFtl { data_program, .. } => data_program == DataProgram::AtOnce,
         }
     }
 

@@ -61,11 +61,11 @@ const PAGED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nb
 /// Each demand-paged map with a cache that is far too small.
 const MAPS: [&str; 8] = [
     "mapping = { kind = \"dftl\", cmt_size = 64 }\n",
-    "mapping = { kind = \"tpc-ftl\", cmt_size = 1048, delayed_read = false, clean_first_window = 1, gc_batch = 5 }\n",
+    "mapping = { kind = \"tpc-ftl\", cmt_size = 1048, delayed_read = false, clean_first_window = 1, gc_batch = 5, data_program = \"at-once\" }\n",
     "mapping = { kind = \"tpc-ftl\", cmt_size = 1048 }\n",
     "mapping = { kind = \"tpc-ftl\", cmt_size = 1600, invalidation = \"at-read\", eviction_write = \"async\" }\n",
     "mapping = { kind = \"cftl\", cmt_size = 100 }\n",
-    "mapping = { kind = \"tpftl\", cmt_size = 90 }\n",
+    "mapping = { kind = \"tpftl\", cmt_size = 90, data_program = \"at-once\" }\n",
     // One plane: runs and blocks occur.
     "mapping = { kind = \"cftl\", cmt_size = 100, gc_batch = 7 }\ngc = { kind = \"greedy\", threshold = 2 }\n",
     // Blocks that are read a little are gathered; parts of pages cost nothing more.

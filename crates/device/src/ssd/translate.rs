@@ -10,6 +10,9 @@
 //! written and collected for one is charged to the one that last needed an entry of that tenant's which was not in RAM: so a write-back that another one's
 //! miss sets off is its own. The RAM for entries they share.
 //!
+//! With `data_program = "at-once"` a whole page does not wait: its place is known, and the entry is needed only to say which page is
+//! superseded. The request ends when both are there.
+//!
 //! A data page that waits for a translation page holds no die meanwhile: it gets its place there when the translation page has come
 //! (see [`crate::nand::queued`]).
 
@@ -17,6 +20,7 @@ use super::Ssd;
 use super::checkpoint::Keeper;
 use super::gather::Gatherer;
 use super::host::Usage;
+use super::mapping::MapConfig;
 use super::pieces::Pieces;
 use super::stripes::Carried;
 use crate::nand::queued::{After, Job, NONE, Order, Page};
@@ -44,6 +48,8 @@ pub(super) struct Paging {
     pub opened_from: Instant,
     /// Whether an entry waits until what made room for it is written.
     waits_for_write: bool,
+    /// Whether whole pages of the host's are programmed before their entries have come.
+    pub programs_at_once: bool,
     /// Takes checkpoints, if they are asked for.
     pub keeper: Option<Keeper>,
     /// Copies logical blocks into flash blocks of their own, for a map that asks for it.
@@ -60,7 +66,7 @@ struct Counts {
 }
 
 impl Paging {
-    pub fn new<M: Mapping>(area: MapArea, map: &M, waits_for_write: bool, keeper: Option<Keeper>) -> Paging {
+    pub fn new<M: Mapping>(area: MapArea, map: &M, options: &MapConfig, keeper: Option<Keeper>) -> Paging {
         let pages = map.translation_pages();
         Paging {
             ops: MapOps::default(),
@@ -70,7 +76,8 @@ impl Paging {
             coming: vec![NONE; pages as usize],
             fetching: 0,
             opened_from: Instant::ZERO,
-            waits_for_write,
+            waits_for_write: options.waits_for_write(),
+            programs_at_once: options.programs_at_once(),
             keeper,
             gatherer: Gatherer::default(),
             count: Counts::default(),

@@ -101,6 +101,41 @@ fn a_partial_write_reads_its_page_or_does_not() {
     }
 }
 
+/// With `data_program = "at-once"` a whole page that misses takes no longer than its program where another die has its translation page;
+/// a part of one still waits for the rest of it.
+#[test]
+fn a_whole_page_may_be_programmed_before_its_entry_has_come() {
+    let took = |when: &str, sectors: u64| {
+        let drive = PAGED.replace("page_size = \"512 B\"", "page_size = \"1 KiB\"");
+        let toml =
+            format!("{drive}mapping = {{ kind = \"dftl\", cmt_size = 64, data_program = \"{when}\" }}\n");
+        let mut bench = Bench::new(&toml, None, Precondition::Filled);
+        let spans = [0, 1].map(|tp: u32| {
+            let came = bench.now + Span(30_000_000);
+            bench.now = came;
+            let sector = u64::from(tp) * 512;
+            let payload = Payload::run(Stamp::new(tp + 1, sector));
+            let (id, end) = bench.issue(Op::Write, sector, sectors, payload, Flags::NONE);
+            let span = end.since(came);
+            bench.end(id);
+            bench.now = end;
+            assert_eq!(bench.stamps(sector, 1), [Stamp::new(tp + 1, sector)]);
+            span
+        });
+        assert!(bench.charges_match(), "I-13");
+        bench.machine.check().unwrap();
+        spans
+    };
+    let profile = crate::nand::Profile::named("slc-2015").unwrap();
+    let transfer = crate::nand::Profile { page: ByteLen(1024), ..profile.clone() }.transfer();
+    let (lookup, program) = (profile.read + transfer, transfer + profile.program);
+    let (after, once) = (took("after-lookup", 2), took("at-once", 2));
+    println!("after: {after:?}, at once: {once:?}; program {program:?}, lookup {lookup:?}");
+    assert_eq!(after, [lookup + program; 2], "both miss");
+    assert!(once.contains(&program) && once.iter().all(|&span| span <= lookup + program), "{once:?}");
+    assert_eq!(took("after-lookup", 1), took("at-once", 1), "parts of pages wait");
+}
+
 /// O2-12 and O2-17: one request makes room in the map's cache, which writes a translation page, which clears a block of the
 /// map, while a block of data is cleared whose moves need the map; and collection meets slots that are not complete. The
 /// caches have one slot or two entries, moves of collection wait for nothing.

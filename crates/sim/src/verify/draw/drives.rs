@@ -445,7 +445,10 @@ impl Draft<'_> {
         }
         let batch = self.rng.between(1, 20);
         let write_back = *self.rng.pick(&["sync", "async"]);
-        let common = format!("gc_batch = {batch}, eviction_write = \"{write_back}\"");
+        // A generator of its own: what else a seed draws stays as it was.
+        let program = *self.rng.fork(41).pick(&["after-lookup", "after-lookup", "at-once"]);
+        let common =
+            format!("gc_batch = {batch}, eviction_write = \"{write_back}\", data_program = \"{program}\"");
         let kind = match self.drive {
             Drive::DelayedReads => 2,
             Drive::Gathers => 1,
