@@ -203,7 +203,7 @@ impl Graph {
         self.life[node as usize] = Life::Started;
         self.results[node as usize] = None;
         driver.entering(node);
-        let step = self.call(node, now, |me, cx| me.machine.open(how, cx));
+        let step = self.call_alone(node, now, |me, cx| me.machine.open(how, cx));
         self.follow(node, step, now, driver);
     }
 
@@ -218,7 +218,7 @@ impl Graph {
     pub fn close<D: Driver>(&mut self, node: u32, now: Instant, driver: &mut D) {
         self.life[node as usize] = Life::Closing;
         driver.entering(node);
-        let step = self.call(node, now, |me, cx| me.machine.close(cx));
+        let step = self.call_alone(node, now, |me, cx| me.machine.close(cx));
         self.follow(node, step, now, driver);
     }
 
@@ -267,7 +267,8 @@ impl Graph {
     pub fn complete<D: Driver>(&mut self, id: ReqId, now: Instant, driver: &mut D) {
         if let Some((owner, step)) = self.finish(id, now, driver) {
             self.follow(owner, step, now, driver);
-        } else if !self.queue.is_empty() {
+        }
+        if !self.queue.is_empty() {
             self.drain(now, driver);
         }
     }
@@ -283,7 +284,7 @@ impl Graph {
     ) {
         if self.timers[node as usize][key.0 as usize] == generation {
             driver.entering(node);
-            let step = self.call(node, now, |me, cx| me.machine.timer(key, cx));
+            let step = self.call_alone(node, now, |me, cx| me.machine.timer(key, cx));
             self.follow(node, step, now, driver);
         }
     }
@@ -297,19 +298,29 @@ impl Graph {
     #[inline(always)]
     fn deliver<D: Driver>(&mut self, node: u32, id: ReqId, now: Instant, driver: &mut D) {
         driver.entering(node);
-        let step = self.request(node, id, now);
+        let step = self.request_alone(node, id, now);
         self.follow(node, step, now, driver);
     }
 
-    /// Hands a request to machine `node`.
+    /// Hands a request to machine `node` and queues its further effects.
     #[inline(always)]
     fn request(&mut self, node: u32, id: ReqId, now: Instant) -> Step {
+        let step = self.request_alone(node, id, now);
+        if !self.effects.is_empty() {
+            self.queue_effects(node);
+        }
+        step
+    }
+
+    /// The same while nothing is queued.
+    #[inline(always)]
+    fn request_alone(&mut self, node: u32, id: ReqId, now: Instant) -> Step {
         let request = &self.requests[id];
         let (op, len) = (request.op, request.len);
         if !self.by_tenant.is_empty() {
             self.enter_for_tenant(node, id);
         }
-        self.call(node, now, |me, cx| {
+        self.call_alone(node, now, |me, cx| {
             me.stats.enter(op, len);
             me.machine.request(id, cx)
         })
@@ -318,6 +329,21 @@ impl Graph {
     /// Calls one machine and queues its further effects.
     #[inline(always)]
     fn call(&mut self, node: u32, now: Instant, event: impl FnOnce(Callee<'_>, &mut Cx<'_>) -> Step) -> Step {
+        let step = self.call_alone(node, now, event);
+        if !self.effects.is_empty() {
+            self.queue_effects(node);
+        }
+        step
+    }
+
+    /// Calls one machine while nothing is queued; [`follow`](Graph::follow) sees to its further effects.
+    #[inline(always)]
+    fn call_alone(
+        &mut self,
+        node: u32,
+        now: Instant,
+        event: impl FnOnce(Callee<'_>, &mut Cx<'_>) -> Step,
+    ) -> Step {
         let (below, rest) = self.nodes.split_at_mut(node as usize);
         let Node { machine, children, medium, charges, stats, .. } = &mut rest[0];
         let mut cx = Cx {
@@ -329,21 +355,29 @@ impl Graph {
             peek: Peek::new(below, children, now),
             effects: &mut self.effects,
         };
-        let step = event(Callee { machine: &mut **machine, stats }, &mut cx);
-        if !self.effects.is_empty() {
-            self.queue_effects(node);
-        }
-        step
+        event(Callee { machine: &mut **machine, stats }, &mut cx)
     }
 
     #[inline(never)]
     fn queue_effects(&mut self, node: u32) {
-        if let [Effect::Wake(key, at)] = self.effects[..] {
-            self.effects.clear();
-            self.queue.push_back((node, Effect::Wake(key, at)));
-            return;
-        }
         self.queue.extend(self.effects.drain(..).map(|effect| (node, effect)));
+    }
+
+    /// Sees to the further effects of the machine that was called, while nothing is queued. Nearly always they are timers and requests
+    /// whose end is known, which call nobody; from the first other one on they are queued.
+    #[inline(never)]
+    fn take_effects<D: Driver>(&mut self, node: u32, driver: &mut D) {
+        for at in 0..self.effects.len() {
+            match self.effects[at] {
+                Effect::Wake(key, at) => self.wake(node, key, at, driver),
+                Effect::Step(Step::FinishAt(id, at)) => driver.finish_at(id, at),
+                _ => {
+                    self.effects.drain(..at);
+                    return self.queue_effects(node);
+                }
+            }
+        }
+        self.effects.clear();
     }
 
     /// Follows `step` of machine `node` to its end, then everything that was queued. The two steps with which most calls
@@ -353,10 +387,23 @@ impl Graph {
         match step {
             Step::Idle => {}
             Step::FinishAt(id, at) => driver.finish_at(id, at),
-            _ => {
-                self.chase(node, step, now, driver);
+            _ => return self.follow_further(node, step, now, driver),
+        }
+        if !self.effects.is_empty() {
+            self.take_effects(node, driver);
+            if !self.queue.is_empty() {
+                self.drain(now, driver);
             }
         }
+    }
+
+    /// A step that calls others.
+    #[inline(always)]
+    fn follow_further<D: Driver>(&mut self, node: u32, step: Step, now: Instant, driver: &mut D) {
+        if !self.effects.is_empty() {
+            self.queue_effects(node);
+        }
+        self.chase(node, step, now, driver);
         if !self.queue.is_empty() {
             self.drain(now, driver);
         }
@@ -501,13 +548,9 @@ impl Graph {
         driver.wake(node, key, timers[key.0 as usize], at);
     }
 
-    /// Takes queued effects until none is left. One timer is nearly always all there is.
+    /// Takes queued effects until none is left.
     #[inline(never)]
     fn drain<D: Driver>(&mut self, now: Instant, driver: &mut D) {
-        if let (1, Some(&(node, Effect::Wake(key, at)))) = (self.queue.len(), self.queue.front()) {
-            self.queue.clear();
-            return self.wake(node, key, at, driver);
-        }
         let mut steps = 0;
         while let Some((node, effect)) = self.queue.pop_front() {
             steps += 1;

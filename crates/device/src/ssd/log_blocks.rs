@@ -8,7 +8,7 @@
 //! freezes of such drives come from: nothing here is drawn or scripted.
 //!
 //! *Bound.* One page sets off the merges of one log block: at most as many copies as a block has pages, times the logical blocks that
-//! have pages in it, which are as many as it has pages (FAST) or one. An operation that waits takes 350 bytes.
+//! have pages in it, which are as many as it has pages (FAST) or one. An operation that waits takes 170 bytes.
 //!
 //! *Tenants* that are kept apart have log blocks and merges of their own, in planes or parts of planes that are their own; what a tenant's writes merge is its own pages.
 //!

@@ -167,17 +167,17 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     pub(super) fn close_answer(&mut self, pieces: &Pieces) {
         let is_read = pieces.work == Work::Read;
         let Slowest { map_at, premerge, time, slc } = pieces.slowest;
-        let node = self.queue.node_mut(pieces.answer);
-        if time.end > node.slowest.end {
-            (node.slowest, node.pre_read, node.slowest_map_at) = (time, premerge, map_at);
-            node.slowest_job = match is_read {
+        let detail = self.queue.detail_mut(pieces.answer);
+        if time.end > detail.slowest.end {
+            (detail.slowest, detail.pre_read, detail.slowest_map_at) = (time, premerge, map_at);
+            detail.slowest_job = match is_read {
                 _ if M::PAGED && time.end == map_at => Job::MapRead,
                 true => Job::Read,
                 false => Job::Program,
             };
-            [node.slowest_slc, node.pre_read_slc] = slc;
+            [detail.slowest_slc, detail.pre_read_slc] = slc;
         }
-        node.ready = node.ready.later(time.end);
+        self.queue.not_before(pieces.answer, time.end);
         self.queue.close(pieces.answer);
     }
 
@@ -206,15 +206,15 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
 
     /// Explains an answer that has its time.
     pub(super) fn explain_answer(&self, at: u32, id: ReqId, cx: &mut Cx<'_>) {
-        let node = *self.queue.node(at);
-        let (issued, ready, slowest) = (node.issued, node.ready, node.slowest);
+        let detail = *self.queue.detail(at);
+        let (issued, ready, slowest) = (detail.issued, self.queue.node(at).ready, detail.slowest);
         if ready <= issued {
             return;
         }
         let is_read = cx.requests[id].op == Op::Read;
-        let (timing, path) = (self.timing_in(node.slowest_slc), &mut cx.requests[id].path);
-        let map_at = node.slowest_map_at.later(issued);
-        match node.slowest_job {
+        let (timing, path) = (self.timing_in(detail.slowest_slc), &mut cx.requests[id].path);
+        let map_at = detail.slowest_map_at.later(issued);
+        match detail.slowest_job {
             Job::Read if slowest.end == ready => {
                 path.add(Phase::Map, map_at.since(issued));
                 slowest.read_path(map_at, timing, path);
@@ -222,8 +222,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             Job::Program | Job::Mark if slowest.end == ready => {
                 path.add(Phase::Map, map_at.since(issued));
                 let mut data_at = map_at;
-                if let Some(read) = node.pre_read {
-                    read.read_path(data_at, self.timing_in(node.pre_read_slc), path);
+                if let Some(read) = detail.pre_read {
+                    read.read_path(data_at, self.timing_in(detail.pre_read_slc), path);
                     data_at = read.end;
                 }
                 slowest.program_path(data_at, timing, path);

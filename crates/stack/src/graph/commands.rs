@@ -16,7 +16,7 @@ impl Graph {
         driver: &mut D,
     ) -> Result<(), AdminError> {
         let mut result = Ok(());
-        let step = self.call(node, now, |me, cx| {
+        let step = self.call_alone(node, now, |me, cx| {
             result = me.machine.admin(admin, cx);
             Step::Idle
         });
@@ -34,7 +34,7 @@ impl Graph {
     ) {
         for node in 0..self.nodes.len() as u32 {
             if self.life[node as usize] == Life::Started {
-                let step = self.call(node, now, |me, cx| me.machine.share_changed(tenant, share, cx));
+                let step = self.call_alone(node, now, |me, cx| me.machine.share_changed(tenant, share, cx));
                 self.follow(node, step, now, driver);
             }
         }
@@ -52,7 +52,7 @@ impl Graph {
         driver: &mut D,
     ) -> Result<Dealt, DealError> {
         let mut dealt = Err(DealError::Fixed);
-        let step = self.call(node, now, |me, cx| {
+        let step = self.call_alone(node, now, |me, cx| {
             dealt = me.machine.deal(deal, cx);
             Step::Idle
         });

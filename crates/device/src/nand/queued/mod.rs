@@ -22,9 +22,8 @@
 //!
 //! Whatever waits is younger than what it waits for, so nothing waits in a circle.
 //!
-//! *Erases.* From the first operation that an erase of a block would have to wait for, the erase is *foreseen*: a node
-//! that counts them. When the erase is issued it is that node; when nothing is left to wait for, the node goes and the
-//! time when it went is kept.
+//! *Erases.* An operation that an erase of a block would have to wait for *holds* the block: how many do is counted. An erase that is
+//! issued waits for the count of its block; when nothing is left to wait for before that, the time when the last was complete is kept.
 //!
 //! *Tenants*: a die may serve by share instead; see `fair`.
 //!
@@ -34,7 +33,7 @@
 //! operation, here as long as nothing that was issued since stands before the page.
 //!
 //! Own design; a read queue before a write queue is what drives have (MQSim's out-of-order scheduler, for one). RAM: 4 bytes
-//! per physical page and 20 per block, where touched; 250 bytes per operation that waits.
+//! per physical page and 20 per block, where touched; 170 bytes per operation that waits.
 
 mod choose;
 mod fair;
@@ -43,7 +42,7 @@ mod shares;
 mod suspend;
 
 pub(crate) use fair::{Costs, Fair};
-pub(crate) use node::{After, Job, NONE, Node, Order, Page};
+pub(crate) use node::{After, Detail, Job, NONE, Node, Order, Page};
 pub(crate) use suspend::{Running, Suspending};
 
 use super::PageTime;
@@ -53,7 +52,7 @@ use fair::Coming;
 use nandu_base::{Instant, ReqId, Span, TenantId};
 use nandu_ftl::{BlockId, Layout, Ppn};
 use nandu_queue::tally::Tally;
-use node::Nodes;
+use node::{Hold, Nodes};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -112,7 +111,7 @@ struct Die {
 pub(crate) struct Queued {
     nodes: Nodes,
     dies: Vec<Die>,
-    layout: Option<Layout>,
+    layout: Layout,
     plane_bits: u32,
     /// Planes of a group whose blocks are erased and opened together.
     together: u32,
@@ -150,9 +149,9 @@ pub(crate) struct Queued {
     changes: Vec<Changes>,
     /// The pool of each block, likewise.
     pools: Vec<u32>,
-    /// The foreseen erase of a block.
-    foreseen: Vec<u32>,
-    /// When the last operation ends that a foreseen erase had to wait for, in ns.
+    /// What holds a block, for the erase that is to come.
+    held: Vec<u32>,
+    /// When the last operation ends that held a block, in ns.
     safe_at: Vec<u64>,
     /// Records of the trim journal that wait.
     records: Vec<u32>,
@@ -187,7 +186,7 @@ impl Queued {
     /// Of a drive of this shape whose dies take operations as they come; see [`Queued::new`]. Tables are made when the first of
     /// them waits.
     pub fn without_lines(layout: &Layout, plane_bits: u32, together: u32) -> Queued {
-        Queued { layout: Some(*layout), plane_bits, together, ..Queued::unused() }
+        Queued { plane_bits, together, ..Queued::unused(*layout) }
     }
 
     #[inline]
@@ -205,16 +204,16 @@ impl Queued {
         self.writer = vec![NONE; layout.ppn_end() as usize];
         self.tail = vec![NONE; blocks];
         self.last_erase = vec![NONE; self.changes.len().max(layout.planes as usize)];
-        self.foreseen = vec![NONE; blocks];
+        self.held = vec![NONE; blocks];
         self.safe_at = vec![0; blocks];
     }
 
     /// One without anything.
-    fn unused() -> Queued {
+    fn unused(layout: Layout) -> Queued {
         Queued {
             nodes: Nodes::new(),
             dies: Vec::new(),
-            layout: None,
+            layout,
             plane_bits: 0,
             together: 1,
             max_read_bypass: 0,
@@ -235,7 +234,7 @@ impl Queued {
             last_erase: Vec::new(),
             changes: Vec::new(),
             pools: Vec::new(),
-            foreseen: Vec::new(),
+            held: Vec::new(),
             safe_at: Vec::new(),
             records: Vec::new(),
             recorded_at: Instant::ZERO,
@@ -383,8 +382,9 @@ impl Queued {
 
     /// A program follows a read that has its time already.
     pub fn was_read_before(&mut self, node: u32, time: PageTime, slc: bool) {
-        let node = &mut self.nodes[node];
-        (node.pre_read, node.pre_read_slc) = (Some(time), slc);
+        let detail = self.nodes.detail_mut(node);
+        (detail.pre_read, detail.pre_read_slc) = (Some(time), slc);
+        self.nodes[node].pre_read_slc = slc;
     }
 
     /// Whether a read of the page waits for its die's turn, or for the program of the page.
@@ -406,7 +406,7 @@ impl Queued {
     pub fn erase_waits(&self, block: BlockId) -> bool {
         let waits = || {
             let index = block.0 as usize;
-            self.foreseen[index] != NONE
+            self.held[index] != NONE
                 || self.tail[index] != NONE
                 || self.youngest_erase(self.pool_of(block.0)) != NONE
                 || !self.records.is_empty()
@@ -441,8 +441,9 @@ impl Queued {
         !self.records.is_empty()
     }
 
+    #[inline]
     fn layout(&self) -> &Layout {
-        self.layout.as_ref().expect("only a drive with queues issues operations")
+        &self.layout
     }
 
     fn block(&self, ppn: Ppn) -> u32 {
@@ -488,13 +489,14 @@ impl Queued {
         self.outstanding += u32::from(job.is_operation());
         self.is_watchful += u32::from(job.is_operation());
         self.erases += u32::from(job == Job::Erase);
-        let gc_before = if job.is_operation() { self.gc_until(die, now) } else { Span::ZERO };
+        // Asked for in lines, and where pools keep their order.
+        let is_asked = job.is_operation() && (self.has_lines || self.keeps_order());
+        let gc_before = if is_asked { self.gc_until(die, now) } else { Span::ZERO };
         let node = Node {
             job,
             number: self.number,
             waits: 1,
             ready: now,
-            issued: now,
             map_at: now,
             die,
             cause,
@@ -519,7 +521,8 @@ impl Queued {
         let at = self.make(Job::Answer, 0, now, cause);
         self.fresh.pop();
         self.nodes[at].request = request;
-        self.nodes[at].slowest = PageTime::done(now);
+        let detail = self.nodes.detail_mut(at);
+        (detail.issued, detail.slowest) = (now, PageTime::done(now));
         at
     }
 
@@ -574,19 +577,24 @@ impl Queued {
 
     /// An answer also waits for this, and then its time is that of the map.
     pub fn answer_after(&mut self, answer: u32, after: After) {
-        let node = &mut self.nodes[answer];
-        if after.at > node.slowest.end {
-            (node.slowest, node.slowest_job) = (PageTime::done(after.at), Job::MapRead);
-            node.ready = node.ready.later(after.at);
+        let detail = self.nodes.detail_mut(answer);
+        if after.at > detail.slowest.end {
+            (detail.slowest, detail.slowest_job) = (PageTime::done(after.at), Job::MapRead);
+            self.not_before(answer, after.at);
         }
         if after.node != NONE {
             self.nodes.link(after.node, answer);
         }
     }
 
-    /// The node, to change.
-    pub fn node_mut(&mut self, at: u32) -> &mut Node {
-        &mut self.nodes[at]
+    /// What explains an answer.
+    pub fn detail(&self, answer: u32) -> &Detail {
+        self.nodes.detail(answer)
+    }
+
+    /// The same, to change.
+    pub fn detail_mut(&mut self, answer: u32) -> &mut Detail {
+        self.nodes.detail_mut(answer)
     }
 
     /// Everything that waits and changes the flash, as one to wait for.
@@ -615,10 +623,10 @@ impl Queued {
         }
     }
 
-    /// The block of `older` is not erased before this is over.
-    pub fn keep_until(&mut self, older: Ppn, sooner: u32) {
-        let erase = self.foresee(self.block(older));
-        self.nodes.link(sooner, erase);
+    /// The block of `older` is not erased before this barrier is over.
+    pub fn keep_until(&mut self, older: Ppn, barrier: u32) {
+        let hold = self.hold(self.block(older));
+        self.nodes.add_page(barrier, Page { hold, ..Page::read(older, 0) });
     }
 
     /// Reads a page.
@@ -629,7 +637,7 @@ impl Queued {
             source = self.source_of(page.ppn);
         }
         let Source { ppn, after, mover } = source;
-        let page = Page { ppn, ..page };
+        let mut page = Page { ppn, ..page };
         let (die, block) = (self.die_of(ppn), self.block(ppn));
         if mover != NONE {
             // It shares no operation: what another page waits for may wait for the move.
@@ -641,15 +649,21 @@ impl Queued {
             // The erase of the block waits for the move.
             self.nodes.link(at, mover);
         } else if !self.erase_before_reads {
-            let erase = self.foresee(block);
-            self.nodes.link(at, erase);
+            page.hold = self.hold(block);
         }
         self.nodes.add_page(at, page);
         at
     }
 
     /// Programs a page. It follows operation `after`, and makes the page at `older` invalid.
-    pub fn program(&mut self, job: Job, order: &Order, page: Page, after: u32, older: Option<Ppn>) -> u32 {
+    pub fn program(
+        &mut self,
+        job: Job,
+        order: &Order,
+        mut page: Page,
+        after: u32,
+        older: Option<Ppn>,
+    ) -> u32 {
         self.need_tables();
         let (die, block) = (self.die_of(page.ppn), self.block(page.ppn));
         let is_first = self.layout().page(page.ppn) == 0 || self.follows_erases;
@@ -672,8 +686,7 @@ impl Queued {
             self.follow_erases(pool, erase, at);
         }
         if let Some(older) = older {
-            let erase = self.foresee(self.block(older));
-            self.nodes.link(at, erase);
+            page.hold = self.hold(self.block(older));
         }
         self.tail[block as usize] = at;
         self.writer[page.ppn.0 as usize] = at;
@@ -726,9 +739,10 @@ impl Queued {
         let after = order.after;
         let open = self.dies[die as usize].open;
         let same = open.serial == order.serial && open.position == position && open.planes & 1 << plane == 0;
-        let is_older = |at: u32| at == NONE || self.nodes[at].number < self.nodes[open.node].number;
-        let same_kind = open.node != NONE && self.nodes[open.node].job == job;
-        let at = if joins && same_kind && same && before.into_iter().chain([after.node]).all(is_older) {
+        let before = [before[0], before[1], before[2], after.node];
+        let is_older = |&at: &u32| at == NONE || self.nodes[at].number < self.nodes[open.node].number;
+        let may_join = joins && same && open.node != NONE;
+        let at = if may_join && self.nodes[open.node].job == job && before.iter().all(is_older) {
             self.dies[die as usize].open.planes |= 1 << plane;
             if order.answer != NONE && self.nodes[order.answer].job == Job::Destaged {
                 // Pages of one request share its answer; each page of the buffer has one of its own.
@@ -751,21 +765,49 @@ impl Queued {
         let node = &mut self.nodes[at];
         node.ready = node.ready.later(after.at);
         node.map_at = node.map_at.later(order.map_at);
-        for sooner in before.into_iter().chain([after.node]).filter(|&sooner| sooner != NONE) {
-            self.nodes.link(sooner, at);
+        for sooner in before {
+            if sooner != NONE {
+                self.nodes.link(sooner, at);
+            }
         }
         at
     }
 
-    /// The erase of a block that is to come.
-    fn foresee(&mut self, block: u32) -> u32 {
-        let known = self.foreseen[block as usize];
-        if known != NONE {
-            return known;
+    /// One more holds a block.
+    fn hold(&mut self, block: u32) -> u32 {
+        let held = &mut self.held[block as usize];
+        if *held == NONE {
+            *held = self.nodes.add_hold(block);
         }
-        let at = self.nodes.add(Node { job: Job::Erase, waits: 1, is_foreseen: true, block, ..Node::EMPTY });
-        self.foreseen[block as usize] = at;
-        at
+        self.nodes.hold_mut(*held).count += 1;
+        *held
+    }
+
+    /// One of those that hold a block is complete.
+    #[inline]
+    fn let_go(&mut self, hold: u32, end: Instant) {
+        let Some(Hold { erase, block, ready, .. }) = self.nodes.let_go(hold, end) else { return };
+        if erase == NONE {
+            let safe_at = &mut self.safe_at[block as usize];
+            *safe_at = ready.0.max(*safe_at);
+            self.held[block as usize] = NONE;
+            return;
+        }
+        let node = &mut self.nodes[erase];
+        node.ready = node.ready.later(ready);
+        node.waits -= 1;
+        if node.waits == 0 {
+            self.may_begin(erase);
+        }
+    }
+
+    /// What holds a block stands before `erase`.
+    fn wait_for_holders(&mut self, block: usize, erase: u32) {
+        let hold = std::mem::replace(&mut self.held[block], NONE);
+        if hold != NONE {
+            self.nodes.hold_mut(hold).erase = erase;
+            self.nodes[erase].waits += 1;
+        }
     }
 
     /// Erases blocks together: none before all of them may be erased. `slc` says that they are in SLC mode. Those of one die
@@ -777,10 +819,9 @@ impl Queued {
             let gate = self.make(Job::Barrier, 0, order.now, TenantId::SYSTEM);
             if !self.erase_too_early {
                 for index in blocks.clone().map(|block| block.0 as usize) {
-                    for sooner in
-                        [self.foreseen[index], self.tail[index]].into_iter().filter(|&at| at != NONE)
-                    {
-                        self.nodes.link(sooner, gate);
+                    self.wait_for_holders(index, gate);
+                    if self.tail[index] != NONE {
+                        self.nodes.link(self.tail[index], gate);
                     }
                     let node = &mut self.nodes[gate];
                     node.ready = node.ready.later(Instant(self.safe_at[index])).later(order.after.at);
@@ -841,14 +882,7 @@ impl Queued {
         if !self.erase_before_record {
             self.after_records(at);
         }
-        // What the foreseen erase waits for, this one waits for: it goes when they are done.
-        let foreseen = std::mem::replace(&mut self.foreseen[index], NONE);
-        if foreseen != NONE {
-            let node = &mut self.nodes[foreseen];
-            (node.job, node.is_foreseen) = (Job::Barrier, false);
-            self.nodes.link(foreseen, at);
-            self.fresh.push(foreseen);
-        }
+        self.wait_for_holders(index, at);
     }
 
     /// The block of `ppn` is not erased before everything that was issued so far is complete.
@@ -877,6 +911,12 @@ impl Queued {
         match job {
             Job::Answer | Job::Destaged => self.done.push(at),
             Job::Barrier => {
+                let mut page = self.nodes[at].first_page;
+                while page != NONE {
+                    let Page { hold, next, .. } = *self.nodes.page(page);
+                    self.let_go(hold, ready);
+                    page = next;
+                }
                 self.tell(at, &PageTime::done(ready));
                 self.nodes.remove(at);
             }
@@ -991,9 +1031,15 @@ impl Queued {
             self.was_erased(block, at);
         }
         let mut page = first_page;
-        while page != NONE && job.changes_flash() {
-            let Page { ppn, next, .. } = *self.nodes.page(page);
+        while page != NONE {
+            let Page { ppn, hold, next, .. } = *self.nodes.page(page);
             page = next;
+            if hold != NONE {
+                self.let_go(hold, time.end);
+            }
+            if job.is_read() {
+                continue;
+            }
             if job == Job::Erase {
                 self.was_erased(self.block(ppn), at);
                 continue;
@@ -1063,7 +1109,7 @@ impl Queued {
     }
 
     fn tell(&mut self, at: u32, time: &PageTime) {
-        let Node { job, pre_read, slc, pre_read_slc, mut map_at, .. } = self.nodes[at];
+        let Node { job, slc, mut map_at, .. } = self.nodes[at];
         if job.is_of_map() {
             map_at = time.end;
         }
@@ -1071,29 +1117,36 @@ impl Queued {
             let node = &mut self.nodes[later];
             node.waits -= 1;
             node.ready = node.ready.later(time.end);
+            let waits = node.waits;
             match node.job {
-                Job::Answer if time.end > node.slowest.end => {
-                    (node.slowest, node.slowest_job, node.pre_read) = (*time, job, pre_read);
-                    (node.slowest_slc, node.pre_read_slc, node.slowest_map_at) = (slc, pre_read_slc, map_at);
-                }
+                Job::Answer => self.note_in_answer(later, at, time, map_at),
                 Job::Program if job == Job::PreRead => {
-                    (node.pre_read, node.pre_read_slc) = (Some(*time), slc);
                     node.map_at = node.map_at.later(map_at);
+                    self.was_read_before(later, *time, slc);
                 }
                 Job::MoveProgram if job == Job::MoveRead => node.pre_read_slc = slc,
                 // Of two pages that are of one operation none waits longer for the map.
                 _ if job.is_of_map() || job == Job::Barrier => node.map_at = node.map_at.later(map_at),
                 _ => {}
             }
-            let Node { waits, ready, is_foreseen, block, job, .. } = *node;
             if waits == 0 {
                 self.may_begin(later);
-            } else if waits == 1 && is_foreseen && job == Job::Erase {
-                let safe_at = &mut self.safe_at[block as usize];
-                *safe_at = ready.0.max(*safe_at);
-                self.foreseen[block as usize] = NONE;
-                self.nodes.remove(later);
             }
+        }
+    }
+
+    /// An operation of a request is complete: the one that is so last explains the answer.
+    #[inline]
+    fn note_in_answer(&mut self, answer: u32, at: u32, time: &PageTime, map_at: Instant) {
+        let Node { job, slc, detail, .. } = self.nodes[at];
+        let Detail { pre_read, pre_read_slc, .. } = match detail {
+            NONE => Detail::EMPTY,
+            _ => *self.nodes.detail(at),
+        };
+        let answer = self.nodes.detail_mut(answer);
+        if time.end > answer.slowest.end {
+            (answer.slowest, answer.slowest_job, answer.pre_read) = (*time, job, pre_read);
+            (answer.slowest_slc, answer.pre_read_slc, answer.slowest_map_at) = (slc, pre_read_slc, map_at);
         }
     }
 

@@ -124,6 +124,8 @@ pub(crate) struct Page {
     pub overlay: Option<Overlay>,
     /// Its block is in SLC mode.
     pub slc: bool,
+    /// The erase to come that waits for it, or [`NONE`]: see [`Hold`].
+    pub hold: u32,
     /// The next page of the operation.
     pub next: u32,
 }
@@ -131,7 +133,16 @@ pub(crate) struct Page {
 impl Page {
     /// A page to read.
     pub fn read(ppn: Ppn, lpn: u32) -> Page {
-        Page { ppn, key: u64::from(lpn), seq: 0, base: None, overlay: None, slc: false, next: NONE }
+        Page {
+            ppn,
+            key: u64::from(lpn),
+            seq: 0,
+            base: None,
+            overlay: None,
+            slc: false,
+            hold: NONE,
+            next: NONE,
+        }
     }
 }
 
@@ -141,63 +152,76 @@ const NEVER: PageTime =
 /// See the module's page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
-    pub job: Job,
-    /// Position in the order of issue. What a node waits for has a smaller number.
+    /// Position in the order of issue. What a node waits for has a smaller number; 0 where there is no node.
     pub number: u64,
-    /// What must be done before, and one while it is not issued.
-    pub waits: u32,
     /// Not before.
     pub ready: Instant,
-    pub issued: Instant,
     /// When the map had told where the page is.
     pub map_at: Instant,
-    pub work: Work,
-    /// An erase that is only foreseen counts what it would have to wait for.
-    pub is_foreseen: bool,
-    pub die: u32,
-    pub block: u32,
-    pub first_page: u32,
-    pub request: ReqId,
-    pub cause: TenantId,
     /// Garbage collection on the die up to the issue.
     pub gc_before: Span,
-    /// The read that a program of a part of a page waited for.
-    pub pre_read: Option<PageTime>,
-    /// An answer: the operation that is complete last.
-    pub slowest: PageTime,
-    pub slowest_job: Job,
-    pub slowest_map_at: Instant,
-    /// Whether the operation is one of SLC mode, the one that is complete last was, and the read before it.
-    pub slc: bool,
-    pub slowest_slc: bool,
-    pub pre_read_slc: bool,
+    /// What must be done before, and one while it is not issued.
+    pub waits: u32,
     pub links: u32,
+    pub first_page: u32,
+    pub die: u32,
+    pub block: u32,
+    pub request: ReqId,
+    /// What few nodes have beside this, or [`NONE`].
+    pub detail: u32,
+    pub cause: TenantId,
+    pub job: Job,
+    pub work: Work,
+    /// Whether the operation is one of SLC mode, and the read before it was.
+    pub slc: bool,
+    pub pre_read_slc: bool,
 }
 
 impl Node {
     pub const EMPTY: Node = Node {
-        job: Job::Barrier,
         number: 0,
-        waits: 0,
         ready: Instant::ZERO,
-        issued: Instant::ZERO,
         map_at: Instant::ZERO,
-        work: Work::Read,
-        is_foreseen: false,
+        gc_before: Span::ZERO,
+        waits: 0,
+        links: NONE,
+        first_page: NONE,
         die: 0,
         block: 0,
-        first_page: NONE,
         request: ReqId::NONE,
+        detail: NONE,
         cause: TenantId::SYSTEM,
-        gc_before: Span::ZERO,
+        job: Job::Barrier,
+        work: Work::Read,
+        slc: false,
+        pre_read_slc: false,
+    };
+}
+
+/// What answers have beside a node, and programs that a read stands before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Detail {
+    pub issued: Instant,
+    /// The read that the program of a part of a page waited for.
+    pub pre_read: Option<PageTime>,
+    /// Of an answer: the operation that is complete last, and when the map had told where its page is.
+    pub slowest: PageTime,
+    pub slowest_map_at: Instant,
+    pub slowest_job: Job,
+    /// Whether it was one of SLC mode, and the read before it.
+    pub slowest_slc: bool,
+    pub pre_read_slc: bool,
+}
+
+impl Detail {
+    pub(super) const EMPTY: Detail = Detail {
+        issued: Instant::ZERO,
         pre_read: None,
         slowest: NEVER,
-        slowest_job: Job::Answer,
         slowest_map_at: Instant::ZERO,
-        slc: false,
+        slowest_job: Job::Answer,
         slowest_slc: false,
         pre_read_slc: false,
-        links: NONE,
     };
 }
 
@@ -205,6 +229,18 @@ impl Node {
 struct Link {
     to: u32,
     next: u32,
+}
+
+/// What the next erase of a block has to wait for: a count, for nobody asks which operations they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold {
+    /// Pages and barriers.
+    pub count: u32,
+    /// What waits for them, once the erase is issued: it or the gate before it.
+    pub erase: u32,
+    pub block: u32,
+    /// When those that do not count any more are complete.
+    pub ready: Instant,
 }
 
 /// The slabs.
@@ -216,6 +252,10 @@ pub(crate) struct Nodes {
     free_link: u32,
     pages: Vec<Page>,
     free_page: u32,
+    holds: Vec<Hold>,
+    free_holds: Vec<u32>,
+    details: Vec<Detail>,
+    free_details: Vec<u32>,
 }
 
 impl Nodes {
@@ -227,6 +267,10 @@ impl Nodes {
             free_link: NONE,
             pages: vec![Page::read(Ppn(0), 0)],
             free_page: NONE,
+            holds: vec![Hold { count: 0, erase: NONE, block: 0, ready: Instant::ZERO }],
+            free_holds: Vec::new(),
+            details: vec![Detail::EMPTY],
+            free_details: Vec::new(),
         }
     }
 
@@ -243,14 +287,46 @@ impl Nodes {
         }
     }
 
-    /// Living nodes.
+    /// Living nodes, and blocks that are held.
     pub fn living(&self) -> usize {
-        self.nodes.len() - 1 - self.free.len()
+        self.nodes.len() - 1 - self.free.len() + self.holds.len() - 1 - self.free_holds.len()
+    }
+
+    /// Nothing holds the block yet.
+    pub fn add_hold(&mut self, block: u32) -> u32 {
+        let hold = Hold { count: 0, erase: NONE, block, ready: Instant::ZERO };
+        match self.free_holds.pop() {
+            Some(at) => {
+                self.holds[at as usize] = hold;
+                at
+            }
+            None => {
+                self.holds.push(hold);
+                (self.holds.len() - 1) as u32
+            }
+        }
+    }
+
+    pub fn hold_mut(&mut self, at: u32) -> &mut Hold {
+        &mut self.holds[at as usize]
+    }
+
+    /// One of those that hold a block is complete at `end`; returns what is held when it was the last.
+    #[inline]
+    pub fn let_go(&mut self, at: u32, end: Instant) -> Option<Hold> {
+        let hold = &mut self.holds[at as usize];
+        hold.ready = hold.ready.later(end);
+        hold.count -= 1;
+        if hold.count > 0 {
+            return None;
+        }
+        self.free_holds.push(at);
+        Some(self.holds[at as usize])
     }
 
     /// Nodes of operations that change the flash and have not begun.
     pub fn changes(&self) -> impl Iterator<Item = u32> + '_ {
-        let waits = |n: &Node| n.number > 0 && n.job.changes_flash() && !n.is_foreseen;
+        let waits = |n: &Node| n.number > 0 && n.job.changes_flash();
         (0..).zip(&self.nodes).filter(move |(_, n)| waits(n)).map(|(at, _)| at)
     }
 
@@ -263,8 +339,35 @@ impl Nodes {
             page = next;
         }
         debug_assert!(self[at].links == NONE, "what waits for a node is told before it goes");
-        self[at] = Node::EMPTY;
+        if self[at].detail != NONE {
+            self.free_details.push(self[at].detail);
+        }
+        // A die may still name it as the operation that pages may join.
+        (self[at].number, self[at].job) = (0, Job::Barrier);
         self.free.push(at);
+    }
+
+    /// What a node has beside the node.
+    pub fn detail(&self, at: u32) -> &Detail {
+        &self.details[self[at].detail as usize]
+    }
+
+    /// The same, to change; it has one from here on.
+    pub fn detail_mut(&mut self, at: u32) -> &mut Detail {
+        if self[at].detail == NONE {
+            self[at].detail = match self.free_details.pop() {
+                Some(free) => {
+                    self.details[free as usize] = Detail::EMPTY;
+                    free
+                }
+                None => {
+                    self.details.push(Detail::EMPTY);
+                    (self.details.len() - 1) as u32
+                }
+            };
+        }
+        let detail = self[at].detail;
+        &mut self.details[detail as usize]
     }
 
     /// `later` waits for `sooner`.

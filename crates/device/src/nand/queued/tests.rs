@@ -1,5 +1,7 @@
 //! What waits for what: each rule by itself, and all of them against a list that is searched every time.
 
+mod ordered;
+
 use super::*;
 use nandu_base::{Rng, Work};
 
@@ -238,6 +240,22 @@ fn a_read_follows_the_program_of_its_page() {
     let read = bed.read(bed.ppn(0, 0, 0));
     bed.finish();
     assert!(bed.begin(read) >= bed.end(program));
+}
+
+/// The place of an operation that has run is free: the next page of the request does not go there.
+#[test]
+fn a_page_joins_no_operation_that_has_run() {
+    for job in [Job::Read, Job::MoveRead] {
+        let mut bed = Bed::new(2, 0);
+        bed.queue = Queued::without_lines(bed.queue.layout(), 1, 1);
+        let order = bed.order();
+        for plane in [0, 1] {
+            bed.queue.read(job, &order, Page::read(bed.ppn(plane, 0, 0), 0));
+            bed.serve();
+        }
+        bed.finish();
+        assert_eq!(bed.ran.len(), 2, "{job:?}");
+    }
 }
 
 /// An operation of the model, with everything that the rules speak of.
