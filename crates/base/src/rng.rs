@@ -33,13 +33,15 @@ impl Rng {
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n != 0, "no number lies below zero");
-        let threshold = n.wrapping_neg() % n;
-        loop {
-            let product = u128::from(self.bits()) * u128::from(n);
-            if product as u64 >= threshold {
-                return (product >> 64) as u64;
+        let mut product = u128::from(self.bits()) * u128::from(n);
+        // What is rejected lies below 2^64 mod n, which is below n: mostly nobody needs to know it.
+        if (product as u64) < n {
+            let threshold = n.wrapping_neg() % n;
+            while (product as u64) < threshold {
+                product = u128::from(self.bits()) * u128::from(n);
             }
         }
+        (product >> 64) as u64
     }
 
     /// A number in `low..=high`.

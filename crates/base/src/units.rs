@@ -374,17 +374,21 @@ pub fn parse_ratio(text: &str) -> Result<Ratio, UnitError> {
         return if den == 0 { Err(not_a_ratio()) } else { Ok(Ratio { num, den }) };
     }
     let (num, decimals, unit) = split_number(text, EXAMPLE)?;
-    let percent = match unit {
-        "" => 1,
-        "%" => 100,
-        other => {
+    let too_large = || UnitError::TooLarge { text: text.into() };
+    // `1e12` is a number without a unit, too.
+    let exponent = unit.strip_prefix(['e', 'E']).and_then(|power| power.parse::<i32>().ok());
+    let (percent, power) = match (unit, exponent) {
+        ("", _) => (1, 0),
+        ("%", _) => (100, 0),
+        (_, Some(power)) => (1, power),
+        (other, None) => {
             return Err(UnitError::UnknownUnit { text: text.into(), unit: other.into(), known: "%" });
         }
     };
-    let den = 10u64
-        .checked_pow(decimals)
-        .and_then(|d| d.checked_mul(percent))
-        .ok_or_else(|| UnitError::TooLarge { text: text.into() })?;
+    let of_ten = |power: u32| 10u64.checked_pow(power).ok_or_else(too_large);
+    let (up, down) = (power.max(0).unsigned_abs(), power.min(0).unsigned_abs());
+    let num = num.checked_mul(of_ten(up)?).ok_or_else(too_large)?;
+    let den = of_ten(decimals.saturating_add(down))?.checked_mul(percent).ok_or_else(too_large)?;
     Ok(Ratio { num, den })
 }
 
@@ -470,7 +474,11 @@ mod tests {
         assert_eq!(parse_ratio("0.07").unwrap(), Ratio::new(7, 100));
         assert_eq!(parse_ratio("7 %").unwrap(), Ratio::new(7, 100));
         assert_eq!(parse_ratio("1/16").unwrap(), Ratio::new(1, 16));
-        assert!(parse_ratio("1/0").is_err());
+        assert_eq!(parse_ratio("1.5e3").unwrap(), Ratio::new(15_000, 10));
+        assert_eq!(parse_ratio("2E-2").unwrap(), Ratio::new(2, 100));
+        for wrong in ["1/0", "1e400", "1e-400", "1e", "1ex", "1e2147483648", "18446744073709551615e1"] {
+            assert!(parse_ratio(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -348,9 +348,9 @@ fn keep_within(
     if params.contains_key("space") || space <= room || room == 0 {
         return;
     }
-    params.insert("space".into(), room.into());
+    params.insert("space".into(), typed(room).into());
     if bytes("hot").is_some_and(|hot| hot > room) && !params.contains_key("hot") {
-        params.insert("hot".into(), room.into());
+        params.insert("hot".into(), typed(room).into());
     }
     talk.note(format!(
         "{} keeps within the {} of the device (its own space is {}); --gen space=SIZE sets it",
@@ -358,6 +358,13 @@ fn keep_within(
         crate::format::size(room),
         crate::format::size(space)
     ));
+}
+
+/// A size as one would type it: `1GiB`.
+fn typed(bytes: u64) -> String {
+    let units = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1u64 << 10)];
+    let whole = units.iter().find(|(_, unit)| bytes.is_multiple_of(*unit));
+    whole.map_or_else(|| format!("{bytes}B"), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
 /// What reading changed or guessed.

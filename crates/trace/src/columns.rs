@@ -1,8 +1,8 @@
 //! A file of columns that no format here describes: which column is what, and in which unit.
 //!
 //! A list such as `time:us,op,offset:sectors,size` names the columns from the first on; `-` passes one over, and further columns
-//! are ignored. A first line of words where numbers should be is a header, and passed over wherever it comes. `time:us=ts` looks for the column called `ts` in the file's header line, or in a Parquet file, and then every item
-//! has a name.
+//! are ignored. A first line of words where numbers should be is a header, and passed over wherever it comes, and so are lines that were skipped.
+//! `time:us=ts` looks for the column called `ts` in the file's header line, or in a Parquet file, and then every item has a name.
 //!
 //! | column   | units and forms                                                                                     |
 //! |----------|-----------------------------------------------------------------------------------------------------|
@@ -313,7 +313,7 @@ impl Columns {
             separator,
             roles: Vec::new(),
             left_to_skip: self.skip_lines,
-            header: None,
+            headers: Vec::new(),
         };
         let mut c = Cursor::new(first);
         let mut names: Vec<String> = Vec::new();
@@ -325,7 +325,7 @@ impl Columns {
             let mut numbers = parser.roles.iter().enumerate().filter(|(_, role)| role.is_number());
             let word = |name: &String| name.starts_with(|c: char| c.is_alphabetic() || c == '_');
             if numbers.all(|(at, _)| names.get(at).is_some_and(word)) {
-                parser.header = Some(first.trim_ascii_end().to_vec());
+                parser.headers.push(first.trim_ascii_end().to_vec());
             }
             return Ok(parser);
         }
@@ -344,7 +344,7 @@ impl Columns {
                 role => role,
             };
         }
-        parser.header = Some(first.trim_ascii_end().to_vec());
+        parser.headers.push(first.trim_ascii_end().to_vec());
         Ok(parser)
     }
 }
@@ -373,14 +373,17 @@ fn word_op(word: &[u8]) -> Option<Op> {
     })
 }
 
+/// Most lines at the start that are known again.
+const HEADERS: usize = 16;
+
 /// Reads lines of columns.
 pub(crate) struct ColumnParser<'a> {
     columns: &'a Columns,
     separator: u8,
     roles: Vec<Role>,
     left_to_skip: u64,
-    /// The line of names, wherever it comes.
-    header: Option<Vec<u8>>,
+    /// The line of names, and those that were skipped at the start: they are passed over wherever they come, as in files that were joined.
+    headers: Vec<Vec<u8>>,
 }
 
 /// A number of units with decimals, as a count of the thing a unit is made of.
@@ -429,8 +432,16 @@ impl LineParser for ColumnParser<'_> {
     fn line(&mut self, c: &mut Cursor<'_>, out: &mut Builder) -> Result<(), Fault> {
         let start = c.pos();
         let rest = c.rest_of_line();
-        if self.left_to_skip > 0 || self.header.as_deref() == Some(rest.trim_ascii_end()) {
-            self.left_to_skip = self.left_to_skip.saturating_sub(1);
+        let rest = rest.trim_ascii_end();
+        if self.left_to_skip > 0 {
+            self.left_to_skip -= 1;
+            if self.headers.len() < HEADERS {
+                self.headers.push(rest.to_vec());
+            }
+            c.skip_line();
+            return Ok(());
+        }
+        if self.headers.iter().any(|header| header == rest) {
             c.skip_line();
             return Ok(());
         }
@@ -601,7 +612,7 @@ mod tests {
         let columns = "time:ms,op,offset,size".to_string();
         let file = ColumnFile { columns, separator: Some('|'), skip_lines: 2, ops };
         let columns = Some(Columns::of(file.clone()).unwrap());
-        let text = b"made by\na tool\n1|0x2A|512|512\n";
+        let text = b"made by\na tool\n1|0x2A|512|512\nmade by\na tool\n";
         let t = parse_bytes(None, text, LoadOptions { columns, ..LoadOptions::default() }).unwrap();
         assert_eq!((t.records.len(), t.records[0].op(), t.meta.start_ns), (1, Op::Write, 1_000_000));
         let ops = [("7".to_string(), "erase".to_string())].into();

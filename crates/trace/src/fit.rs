@@ -207,7 +207,10 @@ pub(crate) fn placing<I: Iterator<Item = Record>>(
             one_stream(streams, &records)?;
             Placing::Same
         }
-        Fit::Concat => Placing::InRow(bases(streams)),
+        Fit::Concat => match bases(streams) {
+            bases if bases.iter().all(|&base| base == 0) => Placing::Same,
+            bases => Placing::InRow(bases),
+        },
         Fit::Compact => {
             let mut touched = PageSet::new();
             records().for_each(|r| touched.add(r));
@@ -224,7 +227,7 @@ pub(crate) fn placing<I: Iterator<Item = Record>>(
             return Ok(Placing::Wrapped { bases: bases(streams), room: capacity.0 - capacity.0 % PAGE });
         }
     };
-    if method == Fit::Error && extent(streams) <= capacity.0 {
+    if matches!(placing, Placing::Same) && extent(streams) <= capacity.0 {
         return Ok(placing);
     }
     check_end(streams, &records, capacity, method, &placing)?;

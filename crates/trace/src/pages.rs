@@ -1,7 +1,8 @@
 //! A set of 4 KiB pages kept as runs: the footprint of a trace in memory that grows with its fragments, not its size.
 //!
 //! Pages of different streams never touch. Additions collect in a buffer as large as the set, which is then sorted and
-//! merged, so n additions cost O(n log n).
+//! merged, so n additions cost O(n log n). Where pages lie close together the set then has a bit for each page between the first and the last,
+//! and what falls among them is entered at once.
 
 use crate::record::{MAX_END_SECTORS, Record};
 
@@ -25,6 +26,8 @@ pub fn page_range(r: Record) -> (u64, u64) {
 pub struct PageSet {
     runs: Vec<(u64, u64)>,
     pending: Vec<(u64, u64)>,
+    /// The pages of `runs`, and more that came since.
+    bits: Option<Bits>,
 }
 
 impl PageSet {
@@ -40,6 +43,10 @@ impl PageSet {
             return;
         }
         let (start, end) = page_range(r);
+        if let Some(bits) = self.bits.as_mut().filter(|bits| bits.reach(start, end)) {
+            bits.set(start, end);
+            return;
+        }
         match self.pending.last_mut() {
             Some(last) if last.0 <= start && start <= last.1 => last.1 = last.1.max(end),
             _ => self.pending.push((start, end)),
@@ -50,6 +57,9 @@ impl PageSet {
     }
 
     fn settle(&mut self) {
+        if let Some(bits) = self.bits.take() {
+            self.runs = bits.runs();
+        }
         self.runs.append(&mut self.pending);
         self.runs.sort_unstable();
         let mut kept = 0;
@@ -63,11 +73,13 @@ impl PageSet {
             }
         }
         self.runs.truncate(kept + 1);
+        self.bits = Bits::of(&self.runs);
     }
 
     /// Numbers the pages 0, 1, ... in order of stream and address.
     pub fn index(mut self) -> PageIndex {
         self.settle();
+        self.bits = None;
         let mut before = 0;
         let ranks = self.runs.iter().map(|&(start, end)| {
             let rank = before;
@@ -77,6 +89,65 @@ impl PageSet {
         let ranks = ranks.collect();
         let table = Table::of(&self.runs, before);
         PageIndex { runs: self.runs, ranks, pages: before, table }
+    }
+}
+
+/// Where pages lie close together: a bit for each between the first and the last.
+#[derive(Debug)]
+struct Bits {
+    /// Of which bit 0 is, a multiple of 64.
+    first: u64,
+    words: Vec<u64>,
+}
+
+impl Bits {
+    /// Pages between the first and the last for each that is in the set, at most: half of what a run of one page takes.
+    const SPARSE: u64 = 64;
+
+    /// For sorted runs; `None` where they would take more than runs do.
+    fn of(runs: &[(u64, u64)]) -> Option<Bits> {
+        let (first, end) = (runs.first()?.0 / 64 * 64, runs.last()?.1);
+        let pages: u64 = runs.iter().map(|(start, end)| end - start).sum();
+        if (end - first) / Bits::SPARSE > pages {
+            return None;
+        }
+        let mut bits = Bits { first, words: vec![0; usize::try_from((end - first).div_ceil(64)).ok()?] };
+        runs.iter().for_each(|&(start, end)| bits.set(start, end));
+        Some(bits)
+    }
+
+    /// Whether these pages have bits.
+    #[inline]
+    fn reach(&self, start: u64, end: u64) -> bool {
+        start >= self.first && (end - self.first).div_ceil(64) <= self.words.len() as u64
+    }
+
+    #[inline]
+    fn set(&mut self, start: u64, end: u64) {
+        let (mut at, end) = (start - self.first, end - self.first);
+        while at < end {
+            let to = end.min((at / 64 + 1) * 64);
+            self.words[(at / 64) as usize] |= (u64::MAX >> (64 - (to - at))) << (at % 64);
+            at = to;
+        }
+    }
+
+    fn runs(&self) -> Vec<(u64, u64)> {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        for (place, &word) in (0u64..).zip(&self.words) {
+            let (mut left, base) = (word, self.first + place * 64);
+            while left != 0 {
+                let start = left.trailing_zeros();
+                let count = (left >> start).trailing_ones();
+                left &= !((u64::MAX >> (64 - count)) << start);
+                let (start, end) = (base + u64::from(start), base + u64::from(start + count));
+                match runs.last_mut().filter(|last| last.1 == start) {
+                    Some(last) => last.1 = end,
+                    None => runs.push((start, end)),
+                }
+            }
+        }
+        runs
     }
 }
 
@@ -172,6 +243,27 @@ mod tests {
     use super::*;
     use nandu_base::Op;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn what_falls_among_pages_that_lie_close_together_is_in_the_set() {
+        for (seed, space) in [(1, 40_000u64), (2, 2_000_000), (3, 1 << 33)] {
+            let mut rng = nandu_base::Rng::new(seed);
+            let (mut set, mut plain) = (PageSet::new(), BTreeSet::new());
+            for i in 0..3 * BATCH as u64 {
+                // The space grows, so that some fall beyond the bits.
+                let start = rng.below(space / 8 + space * i / (4 * BATCH as u64)) + space;
+                let sectors = 1 + rng.below(9 * PAGE_SECTORS);
+                let record = Record::new(i, Op::Read, false, start * 3, sectors, 0).expect("in bounds");
+                set.add(record);
+                let (from, to) = page_range(record);
+                plain.extend(from..to);
+            }
+            let (dense, pages) = (set.bits.is_some(), plain.len() as u64);
+            let index = set.index();
+            assert_eq!((index.len(), dense), (pages, seed < 3), "seed {seed}");
+            assert!(index.runs.iter().flat_map(|&(from, to)| from..to).eq(plain), "seed {seed}");
+        }
+    }
 
     proptest::proptest! {
         #[test]

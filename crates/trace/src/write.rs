@@ -108,8 +108,7 @@ pub fn write(
 }
 
 fn writable_names() -> String {
-    let can = |f: &&&Format| f.writer.is_some() || matches!(f.kind, Kind::Parquet);
-    FORMATS.iter().filter(can).map(|f| f.name).collect::<Vec<_>>().join(", ")
+    FORMATS.iter().filter(|f| f.is_writable()).map(|f| f.name).collect::<Vec<_>>().join(", ")
 }
 
 fn write_lines(

@@ -70,7 +70,7 @@ impl SeekTable {
     /// The same for a drive of which only the first `used` cylinders are in use.
     pub fn of_part(curve: &SeekCurve, cylinders: u32, used: u32) -> Result<SeekTable, BuildError> {
         check(curve)?;
-        let (mut next, mut three) = (0, ThreePoint::of(curve, cylinders));
+        let mut three = ThreePoint::of(curve, cylinders);
         let mut time = |distance: u32| match curve {
             _ if distance == 0 => 0,
             SeekCurve::Constant { time } => time.0 as i128,
@@ -85,22 +85,13 @@ impl SeekTable {
                     None => (line.0 + line_factor.0 * u64::from(distance)) as i128,
                 }
             }
-            SeekCurve::Points { points } => {
-                while next + 1 < points.len() && points[next].0 < distance {
-                    next += 1;
-                }
-                between(points[next.saturating_sub(1)], points[next], distance)
-            }
+            SeekCurve::Points { .. } => unreachable!("lines have a way of their own"),
         };
-        let mut table = Vec::with_capacity(used as usize);
-        for distance in 0..used {
-            let ns = time(distance);
-            table.push(u32::try_from(ns).map_err(|_| {
-                let why = format!("a seek over {distance} cylinders would take {ns} ns");
-                BuildError::at("seek", why)
-            })?);
+        if let SeekCurve::Points { points } = curve {
+            return lines(points, used).map(SeekTable);
         }
-        Ok(SeekTable(table))
+        let table = (0..used).map(|distance| fits(distance, time(distance)));
+        Ok(SeekTable(table.collect::<Result<_, _>>()?))
     }
 
     /// The time over `distance` cylinders.
@@ -164,10 +155,49 @@ fn part(value: i128, by: u64) -> i128 {
     }
 }
 
-fn between((d0, t0): (u32, Span), (d1, t1): (u32, Span), distance: u32) -> i128 {
-    if d0 == d1 {
-        return i128::from(t1.0);
+/// A time that the table can hold.
+fn fits(distance: u32, ns: i128) -> Result<u32, BuildError> {
+    u32::try_from(ns)
+        .map_err(|_| BuildError::at("seek", format!("a seek over {distance} cylinders would take {ns} ns")))
+}
+
+/// The times over 0 to `used` cylinders, this one left out: that of the first point up to it, then along lines between points, and beyond the last along the
+/// last line. Lines are counted up: a division at every cylinder is most of what a table would cost.
+fn lines(points: &[(u32, Span)], used: u32) -> Result<Vec<u32>, BuildError> {
+    let mut table = Vec::with_capacity(used as usize);
+    table.resize(1.min(used as usize), 0);
+    for (place, &(d1, t1)) in points.iter().enumerate() {
+        let is_last = place + 1 == points.len();
+        let (from, end) = (table.len() as u32, if is_last { used } else { used.min(d1.saturating_add(1)) });
+        if from >= end {
+            continue;
+        }
+        let Some(&(d0, t0)) = place.checked_sub(1).and_then(|before| points.get(before)) else {
+            table.resize(end as usize, fits(from, i128::from(t1.0))?);
+            continue;
+        };
+        // A line is nowhere beyond both of its ends.
+        if fits(end - 1, between((d0, t0), (d1, t1), end - 1)).is_err() {
+            for distance in from..end {
+                fits(distance, between((d0, t0), (d1, t1), distance))?;
+            }
+        }
+        let (height, length, falls) = (t0.0.abs_diff(t1.0), u64::from(d1 - d0), t1 < t0);
+        let (each, each_rest, mut far, mut rest) = (height / length, height % length, 0, 0);
+        table.extend((from..end).map(|_| {
+            far += each;
+            rest += each_rest;
+            if rest >= length {
+                (far, rest) = (far + 1, rest - length);
+            }
+            (if falls { t0.0 - far } else { t0.0 + far }) as u32
+        }));
     }
+    Ok(table)
+}
+
+/// The time at `distance` on the line through two points.
+fn between((d0, t0): (u32, Span), (d1, t1): (u32, Span), distance: u32) -> i128 {
     let step = i128::from(t1.0) - i128::from(t0.0);
     let cylinders = i128::from(distance) - i128::from(d0);
     i128::from(t0.0) + part(step * cylinders, u64::from(d1 - d0))
@@ -197,6 +227,33 @@ mod tests {
 
     fn points(list: &[(u32, u64)]) -> SeekCurve {
         SeekCurve::Points { points: list.iter().map(|&(d, us)| (d, Span::from_us(us))).collect() }
+    }
+
+    #[test]
+    fn counting_up_gives_what_dividing_gives() {
+        for seed in 0..200 {
+            let mut rng = nandu_base::Rng::new(seed);
+            let (cylinders, mut distance) = (rng.between(2, 5000) as u32, 0);
+            let points: Vec<(u32, Span)> = (0..rng.between(1, 6))
+                .map(|_| {
+                    distance += rng.between(1, 1500) as u32;
+                    (distance, Span(rng.between(1_000_000, 30_000_000)))
+                })
+                .collect();
+            let slow = |d: u32| match points.iter().position(|p| p.0 >= d).unwrap_or(points.len() - 1) {
+                0 => i128::from(points[0].1.0),
+                end => between(points[end - 1], points[end], d),
+            };
+            match SeekTable::new(&SeekCurve::Points { points: points.clone() }, cylinders) {
+                Ok(table) => {
+                    assert_eq!((table.0.len(), table.time(0)), (cylinders as usize, 0), "seed {seed}");
+                    (1..cylinders).for_each(|d| {
+                        assert_eq!(i128::from(table.time(d)), slow(d), "seed {seed}: {d} of {points:?}");
+                    });
+                }
+                Err(_) => assert!((1..cylinders).any(|d| u32::try_from(slow(d)).is_err()), "seed {seed}"),
+            }
+        }
     }
 
     #[test]

@@ -56,6 +56,13 @@ pub struct Format {
     pub writer: Option<LineWriter>,
 }
 
+impl Format {
+    /// Whether it can be written.
+    pub fn is_writable(&self) -> bool {
+        self.writer.is_some() || matches!(self.kind, Kind::Parquet)
+    }
+}
+
 /// How a format is read.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {

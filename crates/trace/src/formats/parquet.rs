@@ -59,7 +59,7 @@ pub static FORMAT: Format = Format {
     writer: None,
 };
 
-const ROWS_PER_GROUP: usize = 1 << 18;
+const ROWS_PER_GROUP: usize = 1 << 19;
 const ROWS_PER_BATCH: usize = 1 << 14;
 const KEY: &str = "nandu.trace.";
 
