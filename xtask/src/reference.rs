@@ -184,7 +184,7 @@ fn figures(lists: &Json) -> String {
     let mut text = head(
         "Figures",
         "What `--metric`, `--bound`, `--minimise` and `--maximise` of a sweep may name, and what a result has, beside the counters of each device: `DEVICE.COUNTER`, \
-         as `run --json` prints them.",
+         as `run --json` prints them, and the latencies of each of several tenants, `tenant.NAME.p99`.",
     );
     text += &table(&["figure", "unit", "what it is"]);
     for figure in lists.get("figures").list() {

@@ -147,7 +147,10 @@ pub fn allow(outputs: &[(&Path, Kind)], inputs: &[&Path], force: bool) -> Result
             return refuse("this command reads the file".into());
         }
         if !is_replaceable(&target, kind).map_err(|e| Failure::unreadable(path, &e))? {
-            return refuse(format!("the file is there and is not {} that Nandu wrote", kind.words()));
+            return refuse(match kind {
+                Kind::Trace => "the file is there, and no trace says that Nandu wrote it".into(),
+                _ => format!("the file is there and is not {} that Nandu wrote", kind.words()),
+            });
         }
     }
     Ok(())
@@ -363,7 +366,7 @@ mod tests {
             ("mine.toml", Kind::Page, &[][..], "is not a page that Nandu wrote"),
             ("link", Kind::Winner, &[], "is not the winner of a search"),
             ("page", Kind::RequestLog, &[], "is not a log of requests"),
-            ("page", Kind::Trace, &[], "is not a trace"),
+            ("page", Kind::Trace, &[], "no trace says that Nandu wrote it"),
             ("link", Kind::Page, &["mine.toml"], "this command reads the file"),
             ("page", Kind::Page, &["page"], "this command reads the file"),
         ] {

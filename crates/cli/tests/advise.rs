@@ -138,8 +138,58 @@ fn the_built_in_choice_is_searched_and_the_nearest_is_named() {
 }
 
 #[test]
+fn tenants_that_run_at_the_same_time_are_one_decision() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tenants = ["--tenant", "reader=websearch1", "--tenant", "writer=financial1"];
+    let more = ["--limit", "600", "--extend", "0", "--budget", "5", "--capacity", "256MiB", "--fit", "wrap"];
+    let base = [&["advise"], &tenants[..], &more].concat();
+    let args = [&base[..], &["--p99", "10s", "--best", "best.toml", "--out", "kept"]].concat();
+    let ran = nandu_in(folder.path(), &args);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    for words in ["tenant.reader.p99<=10 s and tenant.writer.p99<=10 s", "its tenants: reader mean", "queue "]
+    {
+        assert!(ran.out.contains(words), "{words}: {}", ran.out);
+    }
+    let again = nandu_in(folder.path(), &args);
+    assert!(again.out == ran.out && again.err.contains("runs known already"), "{}", again.err);
+    // The file of the winner runs as it is: the same requests for the same tenants.
+    let best =
+        nandu_in(folder.path(), &["run", "best.toml", "--precondition", "aged", "--extend", "0", "--json"]);
+    let run: Value = serde_json::from_str(&best.out).unwrap_or_else(|e| panic!("{e}: {}", best.err));
+    let (advice, _) = json(folder.path(), &[&base[..], &["--p99", "10s", "--out", "kept"]].concat());
+    assert_eq!(advice["tenants"].as_array().map(Vec::len), Some(2), "{advice}");
+    let requests = |who: usize| run["tenants"][who]["all"]["requests"].as_u64();
+    // Both begin together and end with the first to end.
+    assert!(requests(0) == Some(600) || requests(1) == Some(600), "{:?} {:?}", requests(0), requests(1));
+    // A bound on one tenant holds for that one alone.
+    let only = nandu_in(
+        folder.path(),
+        &[&base[..], &["--bound", "tenant.reader.p99<=1 ns", "--out", "kept"]].concat(),
+    );
+    assert!(only.code == 3 && !only.out.contains("tenant.writer.p99<="), "{}", only.out);
+}
+
+#[test]
 fn what_is_wrong_is_refused() {
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 10] = [
+        (&["advise", "--tenant", "a=uniform", "--p99", "1ms"], "the only tenant"),
+        (&["advise", "--tenant", "a", "--p99", "1ms"], "write NAME=TRACE"),
+        (&["advise", "--tenant", "a b=uniform", "--p99", "1ms"], "write NAME=TRACE"),
+        (&["advise", "uniform", "--tenant", "a=uniform", "--p99", "1ms"], "cannot be used with"),
+        (
+            &[
+                "advise",
+                "--tenant",
+                "a=uniform",
+                "--tenant",
+                "a=uniform",
+                "--tenant",
+                "b=uniform",
+                "--p99",
+                "1ms",
+            ],
+            "`a` has 2 traces, `b` has 1 trace",
+        ),
         (&["advise", "uniform"], "nothing is asked for"),
         (&["advise", "uniform", "--p99", "soon"], "--p99"),
         (&["advise", "uniform", "--p99", "1ms", "--cost", "nowhere.toml"], "nowhere.toml"),

@@ -226,9 +226,9 @@ fn no_command_replaces_an_input_or_what_is_not_its_own_kind() {
         (vec!["sweep", "s.toml", "--best", "m.toml"], "m.toml: this command reads the file"),
         (vec!["sweep", "s.toml", "--parquet", "mine.txt"], "not a table of points"),
         (vec!["sweep", "s.toml", "--best", "mine.txt"], "not the winner of a search"),
-        (vec!["trace", "convert", "t.spc", "mine.txt", "--to", "spc"], "not a trace that Nandu wrote"),
+        (vec!["trace", "convert", "t.spc", "mine.txt", "--to", "spc"], "no trace says that Nandu wrote it"),
         (vec!["trace", "convert", "t.spc", "./t.spc"], "this command reads the file"),
-        (vec!["trace", "generate", "uniform", "t.spc", "--limit", "9"], "not a trace that Nandu wrote"),
+        (vec!["trace", "generate", "uniform", "t.spc", "--limit", "9"], "no trace says that Nandu wrote it"),
         (vec!["demo", "--report", "mine.txt"], "not a page that Nandu wrote"),
     ] {
         let ran = nandu_in(folder.path(), &args);

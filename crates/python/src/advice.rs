@@ -44,6 +44,7 @@ pub fn advise(
         let capacity = wanted.capacity.map(|text| parse_size(&text));
         let asked = advice::Asked {
             traces: traces.collect::<Result<_, _>>()?,
+            tenants: Vec::new(),
             p99: p99.transpose()?,
             life: wanted.life.as_deref().map(advice::life).transpose().map_err(wrong("life"))?,
             bound: wanted.bound,

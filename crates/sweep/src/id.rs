@@ -96,10 +96,13 @@ impl Shared {
         let Extension { least, most, renew } = &options.extension;
         put(format!("{least} {most} {}", renew.iter().filter(|r| r.is_some()).count()));
         options.workloads.iter().for_each(|w| put(workload(w)));
+        if options.workloads.len() > 1 {
+            put(format!("exports {:?}", options.workloads.iter().map(|w| w.export).collect::<Vec<_>>()));
+        }
         Shared(hash)
     }
 
-    /// The name of the point whose stack has this hash and takes the requests at this export.
+    /// The name of the point whose stack has this hash. `export` takes the requests of a single workload; several say theirs themselves.
     pub fn id(&self, stack_hash: &str, export: usize) -> Id {
         let mut hash = self.0.clone();
         hash.update(format!("{export} {stack_hash}"));

@@ -1,14 +1,15 @@
 //! Figures of a run by name, as whole numbers: what bounds, goals and columns speak of.
 //!
 //! A figure of the whole stack has a plain name (`p99`, `energy`, `lifetime`). A figure of one device is `DEVICE.NAME`: its
-//! `energy`, `lifetime`, `erases_per_block`, `mean`, `requests`, or any of the machine's own counters.
+//! `energy`, `lifetime`, `erases_per_block`, `mean`, `requests`, or any of the machine's own counters. Of one tenant among several there
+//! are latencies, `tenant.NAME.p99`.
 
 use crate::error::{SweepError, known};
 use crate::quantity::Decimal;
 use nandu_sim::RunResult;
 use nandu_sim::result::{Latency, LayerResult};
 use nandu_sim::steady::State;
-use nandu_stack::Built;
+use nandu_stack::{Built, Stack};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -298,13 +299,32 @@ pub fn plain_names() -> Vec<(String, Kind, &'static str)> {
     classes.chain(PLAIN.iter().map(|p| (p.name.into(), p.kind, p.summary))).collect()
 }
 
+/// The name of a figure of one tenant.
+pub fn of_tenant(tenant: &str, name: &str) -> String {
+    format!("tenant.{tenant}.{name}")
+}
+
+/// Whether `name` is a latency, which tenants have of their own.
+pub fn is_latency(name: &str) -> bool {
+    let bare = ["read_", "write_"].iter().find_map(|class| name.strip_prefix(class)).unwrap_or(name);
+    LATENCY.iter().any(|(latency, _)| *latency == bare)
+}
+
 /// All figures of `result`.
 pub fn figures(result: &RunResult) -> Figures {
     let mut out = Figures::new();
-    for (class, of_class) in CLASSES {
-        let latency = of_class(result);
+    let mut put = |latency: &Latency, called: &dyn Fn(&str) -> String| {
         for (name, of) in LATENCY.iter().filter(|_| latency.requests > 0) {
-            out.insert(format!("{class}{name}"), Figure::Value(of(latency)));
+            out.insert(called(name), Figure::Value(of(latency)));
+        }
+    };
+    for (class, of_class) in CLASSES {
+        put(of_class(result), &|name| format!("{class}{name}"));
+    }
+    for tenant in result.tenants.iter().filter(|_| result.tenants.len() > 1) {
+        let classes = [&tenant.all, &tenant.reads, &tenant.writes];
+        for ((class, _), latency) in CLASSES.iter().zip(classes) {
+            put(latency, &|name| of_tenant(&tenant.name, &format!("{class}{name}")));
         }
     }
     out.extend(PLAIN.iter().filter_map(|p| Some((p.name.to_string(), (p.of)(result)?))));
@@ -330,52 +350,74 @@ fn of_layer(out: &mut Figures, layer: &LayerResult, result: &RunResult) {
     }
 }
 
-/// The devices of a stack and the names of what each counts.
+/// The devices of a stack and the names of what each counts, and its tenants.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Devices(Vec<(String, Vec<Cow<'static, str>>)>);
+pub struct Devices {
+    counters: Vec<(String, Vec<Cow<'static, str>>)>,
+    tenants: Vec<String>,
+}
 
 impl Devices {
-    /// Those of `built`.
-    pub fn of(built: &Built) -> Devices {
+    /// Those of `stack`, which was built.
+    pub fn of(stack: &Stack, built: &Built) -> Devices {
         let counters = |part: &nandu_stack::BuiltPart| {
             let mut all = Vec::new();
             part.machine.counters(&mut all);
             (part.name.clone(), all.iter().map(|c| c.name.into()).collect())
         };
-        Devices(built.parts.iter().map(counters).collect())
+        let tenants = stack.tenants.iter().map(|tenant| tenant.name.as_str());
+        Devices { counters: built.parts.iter().map(counters).collect(), ..Devices::of_tenants(tenants) }
+    }
+
+    /// No device, and tenants with these names.
+    pub fn of_tenants<'a>(names: impl Iterator<Item = &'a str>) -> Devices {
+        Devices { counters: Vec::new(), tenants: names.map(str::to_string).collect() }
     }
 
     /// Adds those of another point; the order does not depend on which came first.
     pub(crate) fn join(&mut self, other: Devices) {
-        for (name, counters) in other.0 {
-            match self.0.iter_mut().find(|d| d.0 == name) {
+        for (name, counters) in other.counters {
+            match self.counters.iter_mut().find(|d| d.0 == name) {
                 Some(known) => known.1.extend(counters),
-                None => self.0.push((name, counters)),
+                None => self.counters.push((name, counters)),
             }
         }
-        self.0.sort();
-        for (_, counters) in &mut self.0 {
+        self.counters.sort();
+        for (_, counters) in &mut self.counters {
             counters.sort_unstable();
             counters.dedup();
         }
+        self.tenants.extend(other.tenants);
+        self.tenants.sort_unstable();
+        self.tenants.dedup();
     }
 }
 
 impl Metric {
-    /// The figure called `name`, of the whole stack or of one of `devices`.
+    /// The figure called `name`, of the whole stack, of one of `devices` or of one of their tenants.
     pub fn resolve(name: &str, devices: &Devices, place: &str) -> Result<Metric, SweepError> {
         let plain = plain_names();
         if let Some((name, kind, _)) = plain.iter().find(|p| p.0 == name) {
             return Ok(Metric { name: name.clone(), kind: *kind });
         }
         let wrong = |right: String| SweepError::bad(place, format!("there is no figure `{name}`"), right);
+        if let Some((tenant, rest)) = name.strip_prefix("tenant.").and_then(|rest| rest.split_once('.')) {
+            return match devices.tenants.iter().any(|t| t == tenant) {
+                true if is_latency(rest) => Ok(Metric { name: name.into(), kind: Kind::Time }),
+                true => Err(wrong(known(rest, plain.iter().map(|p| p.0.as_str()).filter(|n| is_latency(n))))),
+                false => {
+                    let tenants = devices.tenants.iter().map(String::as_str);
+                    Err(wrong(format!("no tenant is called `{tenant}`: {}", known(tenant, tenants))))
+                }
+            };
+        }
         let device = name
             .split_once('.')
-            .and_then(|(device, rest)| Some((devices.0.iter().find(|d| d.0 == device)?, rest)));
+            .and_then(|(device, rest)| Some((devices.counters.iter().find(|d| d.0 == device)?, rest)));
         let Some(((_, counters), rest)) = device else {
             let mut names: Vec<&str> = plain.iter().map(|p| p.0.as_str()).collect();
             if name.contains('.') {
-                names = devices.0.iter().map(|d| d.0.as_str()).collect();
+                names = devices.counters.iter().map(|d| d.0.as_str()).collect();
                 let device = name.split('.').next().unwrap_or(name);
                 return Err(wrong(format!("no device is called `{device}`: {}", known(device, names))));
             }
@@ -428,13 +470,22 @@ mod tests {
 
     #[test]
     fn what_is_no_figure_says_what_is() {
-        let devices = Devices(vec![("disk".into(), vec!["spin_ups".into(), "seek_ns".into()])]);
+        let devices = Devices {
+            counters: vec![("disk".into(), vec!["spin_ups".into(), "seek_ns".into()])],
+            tenants: vec!["web".into(), "db".into()],
+        };
         let resolve =
             |name| Metric::resolve(name, &devices, "--bound").map(|m| m.kind).map_err(|e| e.to_string());
         assert_eq!(resolve("disk.spin_ups"), Ok(Kind::Count));
         assert_eq!(resolve("disk.seek_ns"), Ok(Kind::Time));
         assert_eq!(resolve("disk.energy"), Ok(Kind::Energy));
         assert_eq!(resolve("p99.9"), Ok(Kind::Time));
+        assert_eq!(resolve("tenant.web.read_p99.9"), Ok(Kind::Time));
+        assert!(
+            resolve("tenant.wob.p99").unwrap_err().contains("no tenant is called `wob`: did you mean `web`?")
+        );
+        assert!(resolve("tenant.db.p98").unwrap_err().contains("did you mean `p9"));
+        assert!(resolve("tenant.db.lifetime").is_err());
         assert_eq!(
             resolve("liftime"),
             Err("--bound: there is no figure `liftime`; did you mean `lifetime`?".into())

@@ -76,7 +76,7 @@ pub fn survey(
         let built = stack.build(&BuildOptions { seed, ..BuildOptions::default() }).map_err(wrong)?;
         let export = place(&stack, export)?;
         let room = built.parts[stack.exports[export].node as usize].machine.limits().capacity;
-        Ok((Seen { stack_hash: stack.hash_long().into(), export, room }, Devices::of(&built)))
+        Ok((Seen { stack_hash: stack.hash_long().into(), export, room }, Devices::of(&stack, &built)))
     };
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<Option<Result<Seen, SweepError>>>> =

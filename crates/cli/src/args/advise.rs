@@ -12,10 +12,11 @@ pub(super) const ADVISE_EXAMPLES: &str = "\
 Examples:
   nandu advise mixed-zipf --limit 20000 --gen space=128MiB --p99 20ms --life 0.001y --budget 3
   nandu advise Financial1.spc.zst hm_0.csv.zst --p99 2ms --life 5y --cost prices.toml --out advice
+  nandu advise --tenant web=WebSearch1.spc.zst --tenant db=Financial1.spc.zst --p99 2ms --life 5y
   nandu advise uniform --limit 4000 --p99 1s --stack small-ssd --axis device.ssd.planes_per_die=1,2
 
 Without --stack it chooses among drives, spare flash, map, cache, segments, SLC mode, scheduler and mirror; docs/how-to/choose-a-drive.md says
-which. A search that was killed goes on where it was when it is started again with the same --out.
+which. With --tenant, bounds on latency hold for each tenant. A search that was killed goes on where it was when it is started again with the same --out.
 
 Exit codes: 0 done, 1 a run failed, 2 the input was wrong, 3 nothing that was tried meets the bounds.";
 
@@ -27,12 +28,26 @@ fn size(text: &str) -> Result<ByteLen, String> {
     parse_size(text).map_err(|e| e.to_string())
 }
 
+/// A tenant's name, and its trace.
+fn tenant(text: &str) -> Result<(String, String), String> {
+    let right = "write NAME=TRACE, for example web=WebSearch1.spc";
+    let (name, trace) = text.split_once('=').ok_or(right)?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match name.is_empty() || trace.is_empty() || !name.chars().all(plain) {
+        true => Err(format!("a name has letters, digits, `-` and `_`; {right}")),
+        false => Ok((name.into(), trace.into())),
+    }
+}
+
 /// `nandu advise`.
 #[derive(Args, Debug)]
 pub struct AdviseArgs {
     /// Trace files, or names of generators; what is advised has to serve each of them
-    #[arg(required = true, num_args = 1.., value_name = "FILE|NAME")]
+    #[arg(required_unless_present = "tenant", conflicts_with = "tenant", num_args = 1.., value_name = "FILE|NAME")]
     pub traces: Vec<String>,
+    /// A tenant and its trace, more than once: the traces of all tenants run at the same time on one stack
+    #[arg(long, value_name = "TENANT=FILE|NAME", value_parser = tenant)]
+    pub tenant: Vec<(String, String)>,
     /// Longest 99th percentile of latency, for example 2ms
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub p99: Option<Span>,

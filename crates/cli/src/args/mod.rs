@@ -795,8 +795,8 @@ pub struct StopArgs {
 /// `nandu list`.
 #[derive(Args, Debug)]
 pub struct ListArgs {
-    /// machines, profiles, traces, generators, formats, plants, figures or stacks; or a machine or policy, whose options are shown.
-    /// Everything without it
+    /// machines, policies, profiles, traces, generators, formats, plants, figures or stacks; or a name that stands in one of them: the
+    /// options of a machine or policy, what there is to say of any other. Everything without it
     #[arg(value_name = "WHAT|NAME")]
     pub what: Option<String>,
     /// Print JSON with stable field names

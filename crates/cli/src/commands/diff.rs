@@ -20,7 +20,7 @@ use std::path::Path;
 const LEFT_OUT: [&str; 8] =
     ["windows", "histogram", "over_time", "rounds", "slowest", "charges", "path_total_ns", "schema"];
 /// What members of a list are known by.
-const NAMED_BY: [&str; 6] = ["label", "name", "settings", "state", "trace_hash", "bound"];
+const NAMED_BY: [&str; 6] = ["label", "name", "settings", "state", "export", "bound"];
 /// Ends of paths that come first, in this order.
 const FIRST: [&str; 12] = [
     "state",

@@ -19,13 +19,22 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Escaped prose, in which an option such as `--time-scale` is not broken at its hyphen.
+/// Escaped prose, in which an option such as `--time-scale` is not broken at its hyphen, and what stands between backticks is code.
 pub fn prose(text: &str) -> String {
     let word = |word: &str| match word.contains("--") {
         true => format!("<span class=\"whole\">{}</span>", escape(word)),
         false => escape(word),
     };
-    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    let words = |text: &str| text.split(' ').map(word).collect::<Vec<_>>().join(" ");
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return words(text);
+    }
+    let part = |(place, part): (usize, &&str)| match place % 2 {
+        0 => words(part),
+        _ => format!("<code>{}</code>", escape(part)),
+    };
+    parts.iter().enumerate().map(part).collect()
 }
 
 /// An escaped name, which a narrow column breaks behind its dots and nowhere else.
@@ -159,6 +168,8 @@ mod tests {
             super::prose("lower it (--time-scale 2, <b>)"),
             "lower it <span class=\"whole\">(--time-scale</span> 2, &lt;b&gt;)"
         );
+        assert_eq!(super::prose("`a-b` & `<c>`"), "<code>a-b</code> &amp; <code>&lt;c&gt;</code>");
+        assert_eq!(super::prose("a ` b"), "a ` b");
         assert_eq!(super::name("tenants.data.p99.9 <0.07"), "tenants.<wbr>data.<wbr>p99.9 &lt;0.07");
     }
 }

@@ -1,12 +1,12 @@
 //! What follows from a search: the front, the best, what binds it, the next knob, and how sure all that is.
 
-use super::{Advisor, Variant};
+use super::load::Load;
+use super::{Advisor, Variant, Variants};
 use crate::failure::Failure;
 use crate::format::{figure, shares, thousandths, time, words};
-use nandu_sim::{Extension, RunOptions};
 use nandu_sweep::bound::{Bound, Side};
 use nandu_sweep::id::Shared;
-use nandu_sweep::metric::Kind;
+use nandu_sweep::metric::{Kind, of_tenant};
 use nandu_sweep::pareto::front;
 use nandu_sweep::racing::{Found, PARTS};
 use nandu_sweep::{Figure, Figures};
@@ -60,6 +60,17 @@ pub struct Next {
     pub kind: Option<Kind>,
 }
 
+/// What a tenant sees of the best, at worst.
+#[derive(Serialize)]
+pub struct TenantLatency {
+    /// The tenant.
+    pub name: String,
+    /// Its mean latency.
+    pub mean_ns: u64,
+    /// Its 99th percentile.
+    pub p99_ns: u64,
+}
+
 /// How a bound held in one check.
 #[derive(Serialize)]
 pub struct Check {
@@ -98,6 +109,9 @@ pub struct Advice {
     pub meets: bool,
     /// The best, or the nearest where none meets the bounds.
     pub best: Option<Row>,
+    /// What each tenant sees of it; empty where there is one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantLatency>,
     /// Variants that ran all requests, the best first.
     pub rows: Vec<Row>,
     /// Shares of the time of the slowest hundredth of the requests, in thousandths.
@@ -106,6 +120,9 @@ pub struct Advice {
     pub binds: String,
     /// The knob that brings most.
     pub next: Option<Next>,
+    /// Twice the size of the drives, where that is what is left against wear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub larger: Option<String>,
     /// How the bounds hold on parts of the traces and with another seed.
     pub checks: Vec<Check>,
     /// How sure all that is.
@@ -161,17 +178,22 @@ impl Advice {
             runs_thousandths: found.sixteenths * 1000 / PARTS[0],
             settled: found.settled,
             meets: best.as_ref().is_some_and(|row| row.meets),
+            tenants: best.iter().flat_map(|best| advisor.latencies(&best.figures)).collect(),
             best,
             rows,
             slowest_hundredth_thousandths: Vec::new(),
             binds: String::new(),
             next: None,
+            larger: None,
             checks: Vec::new(),
             confidence: "unsure",
         };
         let Some(best) = &advice.best else { return Ok(advice) };
         let Some(variant) = advisor.variant(best.point) else { return Ok(advice) };
-        let sums: Vec<(&str, u64)> = advisor.slow_path(&variant)?.into_iter().collect();
+        let tight = tightest(advisor, best);
+        // A tenant whose latency is the tightest bound is asked what its own requests wait for.
+        let tenant = tight.and_then(|bound| bound.metric.name.strip_prefix("tenant.")?.split('.').next());
+        let sums: Vec<(&str, u64)> = advisor.slow_path(&variant, tenant)?.into_iter().collect();
         let parts = shares(&sums.iter().map(|s| s.1).collect::<Vec<_>>());
         let mut path: Vec<(String, u64)> = sums
             .iter()
@@ -180,9 +202,14 @@ impl Advice {
             .map(|(s, part)| (words(s.0), part))
             .collect();
         path.sort_by_key(|(name, part)| (std::cmp::Reverse(*part), name.clone()));
-        let tight = tightest(advisor, best);
         let binds = binds(advisor, best, &path, tight);
         let next = next(advisor, found, best.point, tight)?;
+        let larger = match (&advisor.variants, tight) {
+            (Variants::Choice(capacity, _), Some(bound)) if bound.metric.name.starts_with("lifetime") => {
+                Some(format!("{}MiB", (2 * capacity.0) >> 20))
+            }
+            _ => None,
+        };
         let checks = checks(advisor, &variant)?;
         let held = checks.iter().all(|c| c.held == c.of);
         let confidence = match (advice.meets, held, found.settled) {
@@ -194,6 +221,7 @@ impl Advice {
             _ => "unsure",
         };
         (advice.slowest_hundredth_thousandths, advice.binds) = (path, binds);
+        advice.larger = larger.filter(|_| next.is_none() && !advice.meets);
         (advice.next, advice.checks, advice.confidence) = (next, checks, confidence);
         Ok(advice)
     }
@@ -213,6 +241,18 @@ impl Advice {
     }
 }
 
+impl Advisor<'_> {
+    /// What each of several tenants sees at worst.
+    fn latencies(&self, figures: &[Figures]) -> Vec<TenantLatency> {
+        let of = |tenant: &String| {
+            let [mean_ns, p99_ns] =
+                ["mean", "p99"].map(|name| worst(figures, &of_tenant(tenant, name)).unwrap_or(0));
+            TenantLatency { name: tenant.clone(), mean_ns, p99_ns }
+        };
+        self.doors.iter().filter_map(|door| door.tenant.as_ref()).map(of).collect()
+    }
+}
+
 fn row(advisor: &Advisor, point: usize, variant: &Variant) -> Result<Row, Failure> {
     let figures = advisor.loads.iter().map(|load| {
         let (options, shared) = load.parts.last().expect("the whole is a part");
@@ -227,7 +267,7 @@ fn row(advisor: &Advisor, point: usize, variant: &Variant) -> Result<Row, Failur
         meets: score.missed == 0,
         missed_by_thousandths: score.missed,
         saturated: worst(&figures, "saturated") == Some(1),
-        p99_ns: worst(&figures, "p99").unwrap_or(0),
+        p99_ns: advisor.slowest(&figures).unwrap_or(0),
         lifetime_years_thousandths: worst(&figures, "lifetime"),
         state: match worst(&figures, "state") {
             Some(0) => "steady",
@@ -238,6 +278,18 @@ fn row(advisor: &Advisor, point: usize, variant: &Variant) -> Result<Row, Failur
         front: false,
         figures,
     })
+}
+
+/// Thousandths of erases of a block on the mean below which the most worn block is much by chance.
+const CHANCE: u64 = 10_000;
+
+/// Mean erases of a block, in thousandths, of the device and trace that have most.
+fn erases_per_block(figures: &[Figures]) -> Option<u64> {
+    let of = |(name, figure): (&String, &Figure)| match figure {
+        Figure::Value(value) if name.ends_with(".erases_per_block") => Some(*value),
+        _ => None,
+    };
+    figures.iter().flatten().filter_map(of).max()
 }
 
 /// The bound with the least slack, or that is missed most.
@@ -262,16 +314,25 @@ fn binds(advisor: &Advisor, best: &Row, path: &[(String, u64)], tight: Option<&B
     if let Some(bound) = tight.filter(|b| b.metric.name.starts_with("lifetime")) {
         let waf = worst(&best.figures, "waf").map_or("-".into(), thousandths);
         let skew = worst(&best.figures, "wear_skew").map_or("-".into(), thousandths);
-        return format!(
+        let text = format!(
             "wear ({} is the tightest bound): WAF {waf}, the most worn block has {skew} times the mean",
             bound.text
         );
+        let asked = bound.text.strip_prefix("lifetime>=").filter(|_| bound.metric.name == "lifetime");
+        return match (asked, erases_per_block(&best.figures).filter(|&erases| erases < CHANCE)) {
+            (Some(years), Some(erases)) => format!(
+                "{text}; a block was erased {} times on the mean, so which was erased most is much by chance: longer traces, or \
+                 --bound 'lifetime_region>={years}', say more",
+                thousandths(erases)
+            ),
+            _ => text,
+        };
     }
     let share = |name: &str| path.iter().find(|p| p.0 == name).map_or(0, |p| p.1);
     let (gc, map, bus, queue) = (share("gc"), share("map"), share("bus"), share("queue"));
     let die = share("flash read") + share("program");
     let largest = [gc, map, bus, queue, die].into_iter().max().unwrap_or(0);
-    let bursts = advisor.loads.iter().map(|l| burstiness(&l.parts[PARTS.len() - 1].0)).max().unwrap_or(0);
+    let bursts = advisor.loads.iter().map(Load::burstiness).max().unwrap_or(0);
     match largest {
         0 => "none of the phases of flash".into(),
         n if n == gc => "collection: slow requests wait for pages to be moved and blocks to be erased".into(),
@@ -284,21 +345,6 @@ fn binds(advisor: &Advisor, best: &Row, path: &[(String, u64)], tight: Option<&B
         ),
         _ => "the die: slow requests wait for other operations of their die".into(),
     }
-}
-
-/// Requests in the busiest of a hundred equal stretches over the mean, in thousandths; 0 where the stack sets the pace.
-fn burstiness(options: &RunOptions) -> u64 {
-    let trace = &options.workloads[0].trace;
-    let (n, span) = (trace.len(), trace.span().0);
-    if span == 0 || options.workloads[0].pace().is_closed() {
-        return 0;
-    }
-    let mut stretches = [0u64; 100];
-    for record in trace.iter() {
-        let place = u128::from(record.time().0) * 100 / (u128::from(span) + 1);
-        stretches[(place as usize).min(99)] += 1;
-    }
-    stretches.into_iter().max().unwrap_or(0) * 100_000 / n.max(1)
 }
 
 /// Of the variants one step from `point`, the one that brings the tightest figure most, by runs of the same part.
@@ -355,20 +401,8 @@ fn next(
 /// The bounds on the second half of each trace, on its first half, and with another seed.
 fn checks(advisor: &Advisor, variant: &Variant) -> Result<Vec<Check>, Failure> {
     let mut all: Vec<Figures> = Vec::new();
-    for load in &advisor.loads {
-        let (options, _) = load.parts.last().expect("the whole is a part");
-        let half = crate::plan::requests_of(&options.workloads[0]) / 2;
-        let mut first = options.workloads[0].clone();
-        first.trace = first.trace.first(half.max(1));
-        let plain = RunOptions { extension: Extension::NONE, ..options.clone() };
-        let ways = [
-            RunOptions { workloads: vec![first], ..plain.clone() },
-            RunOptions { warm_up: half, ..plain },
-            RunOptions { seed: options.seed.wrapping_add(1), ..options.clone() },
-        ];
-        for way in ways {
-            all.push(advisor.run(variant, &way, &Shared::of(&way))?);
-        }
+    for way in advisor.loads.iter().flat_map(Load::ways) {
+        all.push(advisor.run(variant, &way, &Shared::of(&way))?);
     }
     let check = |bound: &Bound| {
         let values: Vec<u64> = all

@@ -1,4 +1,5 @@
-//! The variants among which `nandu advise` chooses when no stack is named: one drive or a mirror of two, with or without a block cache.
+//! The variants among which `nandu advise` chooses when no stack is named: one drive or a mirror of two, with or without a block cache. For
+//! tenants also how they share it: a fair queue before it, dies that serve them in turn, units or channels of their own.
 
 use crate::failure::Failure;
 use nandu_base::ByteLen;
@@ -11,6 +12,10 @@ use std::fmt::Write;
 /// An axis: its name and its steps.
 type Knob = (&'static str, &'static [&'static str]);
 
+/// The knob of the order within dies, and its step for tenants.
+const SCHEDULER: &str = "scheduler";
+const BY_TENANT: &str = "by tenant";
+
 const KNOBS: [Knob; 9] = [
     ("drive", &["tlc-2019", "mlc-2019", "slc-2019"]),
     ("channels", &["2", "4", "8"]),
@@ -19,17 +24,30 @@ const KNOBS: [Knob; 9] = [
     ("cache", &["none", "lru 1/64", "lru 1/16", "arc 1/16"]),
     ("segment", &["none", "32 KiB"]),
     ("slc", &["none", "1/4"]),
-    ("scheduler", &["fifo", "reads first"]),
+    (SCHEDULER, &["fifo", "reads first"]),
     ("mirror", &["no", "two"]),
 ];
 
-/// All variants.
-pub fn space() -> Result<Space, Failure> {
+/// How tenants share the rest.
+const SHARING: [Knob; 2] = [("queue", &["none", "drr"]), ("isolation", &["none", "shared-space", "channel"])];
+
+/// A tenant of the built-in choice: a slice of everything.
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// Its part of the capacity.
+    pub size: ByteLen,
+}
+
+/// All variants, for one or for several tenants.
+pub fn space(shared: bool) -> Result<Space, Failure> {
     let axis = |(name, steps): &Knob| {
+        let more = (shared && *name == SCHEDULER).then_some(&BY_TENANT);
         let step = |name: &&str| Step { name: (*name).into(), settings: Vec::new() };
-        Axis::new(name, steps.iter().map(step).collect())
+        Axis::new(name, steps.iter().chain(more).map(step).collect())
     };
-    let axes = KNOBS.iter().map(axis).collect::<Result<Vec<_>, _>>()?;
+    let sharing = SHARING.iter().filter(|_| shared);
+    let axes = KNOBS.iter().chain(sharing).map(axis).collect::<Result<Vec<_>, _>>()?;
     let skip = |at: &[(&str, &str)]| Skip {
         at: at.iter().map(|(axis, step)| ((*axis).into(), vec![(*step).into()])).collect(),
     };
@@ -44,10 +62,13 @@ fn bytes(len: u64) -> String {
     format!("{len} B")
 }
 
-/// The stack of a point with drives of `capacity`.
-pub fn stack(space: &Space, point: usize, capacity: ByteLen) -> Result<StackFile, Failure> {
+/// The stack of a point with drives of `capacity`, which `parts` share; of one tenant there are none.
+pub fn stack(space: &Space, point: usize, capacity: ByteLen, parts: &[Part]) -> Result<StackFile, Failure> {
     let names = space.names(point);
-    let of = |knob: &str| names[KNOBS.iter().position(|k| k.0 == knob).expect("a knob")];
+    let of = |knob: &str| {
+        let axis = space.axes().iter().position(|axis| axis.name == knob);
+        axis.map_or("none", |axis| names[axis])
+    };
     let mut text = String::new();
     let ssd = |name: &str| {
         let mut device = format!(
@@ -71,8 +92,15 @@ pub fn stack(space: &Space, point: usize, capacity: ByteLen) -> Result<StackFile
         if of("slc") != "none" {
             device += "slc_cache = { dynamic = 0.25, when_full = \"bypass\" }\n";
         }
-        if of("scheduler") != "fifo" {
-            device += "die_scheduler = { kind = \"out-of-order\", max_read_bypass = 16 }\n";
+        device += match of(SCHEDULER) {
+            "reads first" => "die_scheduler = { kind = \"out-of-order\", max_read_bypass = 16 }\n",
+            BY_TENANT => {
+                "die_scheduler = { kind = \"out-of-order\", tenant_scheduler = { kind = \"drr\" } }\n"
+            }
+            _ => "",
+        };
+        if of("isolation") != "none" {
+            device += &owners(capacity, parts, of("isolation"));
         }
         device
     };
@@ -82,7 +110,17 @@ pub fn stack(space: &Space, point: usize, capacity: ByteLen) -> Result<StackFile
     });
     let below = if of("mirror") == "two" { "mirror" } else { "ssd" };
     let top = if cached.is_some() { "cache" } else { below };
-    let _ = writeln!(text, "[export.data]\ndevice = \"{top}\"");
+    let shared = if of("queue") == "none" { top } else { "queue" };
+    match parts {
+        [] => text += &format!("[export.data]\ndevice = \"{top}\"\n"),
+        _ => text += &slices(parts, shared),
+    }
+    if shared != top {
+        let kind = of("queue");
+        text += &format!(
+            "\n[device.queue]\nkind = \"queue\"\nbelow = \"{top}\"\nscheduler = {{ kind = \"{kind}\" }}\ndepth = 32\n"
+        );
+    }
     if let Some((policy, memory)) = cached {
         let _ = writeln!(
             text,
@@ -103,6 +141,34 @@ pub fn stack(space: &Space, point: usize, capacity: ByteLen) -> Result<StackFile
     Ok(StackFile::parse(&text, &space.label(point))?)
 }
 
+/// An export for each part, over slices of `below` in a row.
+fn slices(parts: &[Part], below: &str) -> String {
+    let (mut text, mut offset) = (String::new(), 0);
+    for Part { name, size } in parts {
+        let _ = write!(
+            text,
+            "[export.{name}]\ndevice = \"part-{name}\"\ntenant = \"{name}\"\n\n[tenant.{name}]\nweight = 100\n\n\
+             [device.part-{name}]\nkind = \"slice\"\nbelow = \"{below}\"\noffset = \"{}\"\nsize = \"{}\"\n\n",
+            bytes(offset),
+            bytes(size.0)
+        );
+        offset += size.0;
+    }
+    text
+}
+
+/// The options of a drive that tells its tenants apart: their parts in a row, the last with what is left.
+fn owners(capacity: ByteLen, parts: &[Part], isolation: &str) -> String {
+    let mut left = capacity.0;
+    let owner = |(place, part): (usize, &Part)| {
+        let size = if place + 1 == parts.len() { left } else { part.size.0 };
+        left -= size;
+        format!("{{ name = \"{}\", size = \"{}\" }}", part.name, bytes(size))
+    };
+    let owners: Vec<String> = parts.iter().enumerate().map(owner).collect();
+    format!("tenants = [{}]\nisolation = {{ kind = \"{isolation}\" }}\n", owners.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,15 +176,19 @@ mod tests {
 
     #[test]
     fn every_step_can_be_built() {
-        let space = space().expect("a space");
-        let mut steps: Vec<Vec<bool>> = KNOBS.iter().map(|knob| vec![false; knob.1.len()]).collect();
-        for point in (0..space.len()).step_by(37) {
-            let file = stack(&space, point, ByteLen(512 << 20)).expect("a stack");
-            let stack = file.load(&builtin()).unwrap_or_else(|e| panic!("{}: {e}", space.label(point)));
-            if stack.build(&BuildOptions::default()).is_ok() {
-                space.steps(point).into_iter().zip(&mut steps).for_each(|(step, seen)| seen[step] = true);
+        let part = |name: &str, mib: u64| Part { name: name.into(), size: ByteLen(mib << 20) };
+        for parts in [vec![], vec![part("web", 200), part("db", 300)]] {
+            let space = space(!parts.is_empty()).expect("a space");
+            let mut steps: Vec<Vec<bool>> =
+                space.axes().iter().map(|axis| vec![false; axis.steps.len()]).collect();
+            for point in (0..space.len()).step_by(if parts.is_empty() { 37 } else { 331 }) {
+                let file = stack(&space, point, ByteLen(512 << 20), &parts).expect("a stack");
+                let stack = file.load(&builtin()).unwrap_or_else(|e| panic!("{}: {e}", space.label(point)));
+                if stack.build(&BuildOptions::default()).is_ok() {
+                    space.steps(point).into_iter().zip(&mut steps).for_each(|(step, seen)| seen[step] = true);
+                }
             }
+            assert!(steps.iter().flatten().all(|&seen| seen), "{steps:?}");
         }
-        assert!(steps.iter().flatten().all(|&seen| seen), "{steps:?}");
     }
 }

@@ -1,31 +1,34 @@
 //! Advice: which drive, spare flash, map, cache and so on meets the bounds on all traces for the least money.
 //!
-//! [`choice`] has the variants, [`cost`] what they cost, [`nandu_sweep::racing`] the search, [`advice`] what follows from it. A variant is as good as
-//! it is on the trace that suits it least: bounds are held against each trace.
+//! [`choice`] has the variants, [`cost`] what they cost, [`load`] what runs on them, [`nandu_sweep::racing`] the search, [`advice`] what follows from it. A
+//! variant is as good as it is on the trace that suits it least: bounds are held against each trace, and latencies against each tenant.
 
 mod advice;
 mod choice;
 mod cost;
+mod load;
 
-pub use advice::{Advice, Check, Next, Row, lifetime};
+pub use advice::{Advice, Check, Next, Row, TenantLatency, lifetime};
 
 use crate::failure::Failure;
 use crate::format::{plural, visible};
 use crate::open::{named, text as stack_text};
 use crate::parallel;
-use crate::plan::{Common, Made, extended, on_room, requests_of};
+use crate::plan::{Common, Made, on_room, requests_of};
 use crate::replay::{Load as Source, Replay};
-use crate::source::{self, Wanted};
+use crate::source::{self, Wanted, generator};
 use crate::talk::{Bar, Talk};
+use choice::Part;
 use cost::Prices;
+use load::Load;
 use nandu_base::{ByteLen, Op, Precondition, Registry, Span};
-use nandu_sim::tap::{Look, Slowest, run_tapped};
+use nandu_sim::tap::{Ended, Look, Slowest, Tap, run_tapped};
 use nandu_sim::{Extension, RunOptions, RunWorkload};
 use nandu_stack::{BuildOptions, Stack, StackFile};
 use nandu_sweep::bound::Bound;
 use nandu_sweep::id::Shared;
 use nandu_sweep::journal::Record;
-use nandu_sweep::metric::{Devices, Kind as MetricKind, figures};
+use nandu_sweep::metric::{Devices, Kind as MetricKind, Metric, figures, is_latency, of_tenant};
 use nandu_sweep::racing::{Found, Measure, PARTS, Score, Seen, race};
 use nandu_sweep::survey::with_settings;
 use nandu_sweep::{Figure, Figures, Id, Journal, Space, best};
@@ -33,7 +36,7 @@ use nandu_trace::Requests;
 use nandu_trace::fit::Fit;
 use nandu_trace::pages::{PAGE, PageSet};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Variants that are measured one by one at most.
@@ -46,6 +49,8 @@ const SLOW: usize = 20_000;
 pub struct Asked {
     /// What is advised has to serve each of them: its requests, and how they are replayed.
     pub traces: Vec<Replay>,
+    /// In place of these: tenants with the requests of each, which run at the same time. A tenant that comes again has requests for another time.
+    pub tenants: Vec<(String, Replay)>,
     /// Longest 99th percentile of latency.
     pub p99: Option<Span>,
     /// Least lifetime of the flash, in thousandths of a year.
@@ -83,17 +88,20 @@ pub fn life(text: &str) -> Result<u64, String> {
 
 /// Where variants come from.
 enum Variants {
-    /// The built-in choice, with drives of this size.
-    Choice(ByteLen),
+    /// The built-in choice, with drives of this size that these tenants share; none for one alone.
+    Choice(ByteLen, Vec<Part>),
     /// A stack whose options vary.
     Of(Box<StackFile>),
 }
 
-/// One trace, laid onto the drives.
-struct Load {
-    name: String,
-    /// By place in [`PARTS`]: what runs, and what names its runs.
-    parts: Vec<(RunOptions, Shared)>,
+/// Where requests go.
+struct Door {
+    /// The tenant, of several.
+    tenant: Option<String>,
+    /// Place of its export.
+    export: usize,
+    /// What the export holds at least.
+    room: ByteLen,
 }
 
 /// Everything that runs share.
@@ -105,7 +113,7 @@ pub struct Advisor<'a> {
     bounds: Vec<Bound>,
     prices: Prices,
     loads: Vec<Load>,
-    room: ByteLen,
+    doors: Vec<Door>,
     threads: usize,
     seed: u64,
     bar: Bar<'a>,
@@ -139,18 +147,59 @@ fn bounds(asked: &Asked) -> Result<Vec<Bound>, Failure> {
     });
     let life = asked.life.map(|n| format!("lifetime>={}.{:03} years", n / 1000, n % 1000));
     let all = p99.into_iter().chain(life).chain(asked.bound.iter().cloned());
-    let bounds = all.map(|text| Bound::parse(&text, &Devices::default())).collect::<Result<Vec<_>, _>>()?;
-    match bounds.is_empty() {
-        true => Err(Failure::input("nothing is asked for: give --p99, --life or --bound")
-            .with_help("for example nandu advise TRACE --p99 2ms --life 5y")),
-        false => Ok(bounds),
+    let tenants: Vec<&str> = tenants(asked)?.into_iter().map(|(name, _)| name).collect();
+    let devices = Devices::of_tenants(tenants.iter().copied());
+    let bounds = all.map(|text| Bound::parse(&text, &devices)).collect::<Result<Vec<_>, _>>()?;
+    if bounds.is_empty() {
+        return Err(Failure::input("nothing is asked for: give --p99, --life or --bound")
+            .with_help("for example nandu advise TRACE --p99 2ms --life 5y"));
     }
+    let each = |bound: Bound| match is_latency(&bound.metric.name) && !tenants.is_empty() {
+        true => tenants.iter().map(|tenant| of_one(&bound, tenant)).collect(),
+        false => vec![bound],
+    };
+    Ok(bounds.into_iter().flat_map(each).collect())
+}
+
+/// What a bound on a latency asks for one of the tenants.
+fn of_one(bound: &Bound, tenant: &str) -> Bound {
+    let name = of_tenant(tenant, &bound.metric.name);
+    let text = bound.text.replacen(&bound.metric.name, &name, 1);
+    Bound { text, metric: Metric { name, kind: bound.metric.kind }, ..bound.clone() }
+}
+
+/// The tenants with the requests of each, as many for each.
+fn tenants(asked: &Asked) -> Result<Vec<(&str, Vec<&Replay>)>, Failure> {
+    let mut out: Vec<(&str, Vec<&Replay>)> = Vec::new();
+    for (tenant, load) in &asked.tenants {
+        match out.iter_mut().find(|known| known.0 == tenant) {
+            Some(known) => known.1.push(load),
+            None => out.push((tenant, vec![load])),
+        }
+    }
+    if let [(alone, _)] = out[..] {
+        let message = format!("--tenant: `{alone}` is the only tenant");
+        return Err(Failure::input(message).with_help("give its traces without --tenant, or another tenant"));
+    }
+    let uneven = out.windows(2).find(|two| two[0].1.len() != two[1].1.len());
+    if let Some([a, b]) = uneven {
+        let traces = |load: &[&Replay]| plural(load.len() as u64, "trace");
+        let message = format!("--tenant: `{}` has {}, `{}` has {}", a.0, traces(&a.1), b.0, traces(&b.1));
+        return Err(Failure::input(message).with_help(
+            "the first traces of all tenants run together, then the second ones: give as many for each",
+        ));
+    }
+    Ok(out)
 }
 
 /// Bytes that the traces touch at most, each by itself.
-fn touched(asked: &Asked, registry: &Registry, talk: Talk) -> Result<u64, Failure> {
+fn touched<'a>(
+    loads: impl Iterator<Item = &'a Replay>,
+    registry: &Registry,
+    talk: Talk,
+) -> Result<u64, Failure> {
     let mut most = 0;
-    for load in &asked.traces {
+    for load in loads {
         let mut set = PageSet::new();
         let requests = requests(load, registry, talk)?;
         requests.iter().filter(|r| r.op() != Op::Flush).for_each(|r| set.add(r));
@@ -190,37 +239,19 @@ impl<'a> Advisor<'a> {
         let bounds = bounds(asked)?;
         let prices = Prices::of(asked.cost.as_deref())?;
         let registry = registry.clone();
-        let first = asked.traces.first().ok_or_else(|| Failure::input("advice needs a trace"))?;
+        let all = || asked.traces.iter().chain(asked.tenants.iter().map(|(_, load)| load));
+        let first = all().next().ok_or_else(|| Failure::input("advice needs a trace"))?;
         let (seed, precondition) = (first.seed(), first.precondition.unwrap_or(Precondition::Aged));
-        let (variants, space, room) = match &asked.stack {
-            Some(name) => {
-                let (text, shown) = stack_text(named(name).1)?;
-                let file = StackFile::parse(&text, &shown)?;
-                let axes = asked.axis.iter().map(|text| nandu_sweep::axis::Axis::parse(text));
-                let space = Space::new(axes.collect::<Result<_, _>>()?, &[])?;
-                let survey = nandu_sweep::survey::survey(&file, &space, &registry, None, (seed, 1, true))?;
-                let room = survey.smallest().map_or(ByteLen(0), |(room, _)| room);
-                (Variants::Of(Box::new(file)), space, room)
-            }
+        let (variants, space, doors) = match &asked.stack {
+            Some(name) => of_stack(asked, name, &registry, seed)?,
             None if !asked.axis.is_empty() => {
                 return Err(Failure::input("--axis varies a stack, and none is named: give --stack"));
             }
-            None => {
-                const STEP: u64 = 64 << 20;
-                let bytes = match asked.capacity {
-                    Some(capacity) => capacity.0,
-                    None => touched(asked, &registry, talk)? / 10 * 11,
-                };
-                // Metadata of a mirror takes some; blocks of small drives are few.
-                let capacity = (bytes + (8 << 20)).next_multiple_of(STEP).max(4 * STEP);
-                (Variants::Choice(ByteLen(capacity)), choice::space()?, ByteLen(capacity - (8 << 20)))
-            }
+            None => built_in(asked, &registry, talk)?,
         };
         let common = Common { seed, precondition, registry: &registry, talk };
-        let loads = asked.traces.iter().map(|replay| load(replay, common, room));
-        let loads = loads.collect::<Result<Vec<_>, _>>()?;
-        let each: u64 =
-            loads.iter().map(|l| l.parts.last().map_or(0, |(o, _)| requests_of(&o.workloads[0]))).sum();
+        let loads = loads(asked, common, &doors)?;
+        let each: u64 = loads.iter().map(Load::requests).sum();
         let runs = if asked.exhaustive { space.len() as u64 } else { budget(asked, space.len()) };
         let mut advisor = Advisor {
             asked,
@@ -230,7 +261,7 @@ impl<'a> Advisor<'a> {
             bounds,
             prices,
             loads,
-            room,
+            doors,
             threads: asked.threads,
             seed,
             bar: talk.bar(each * runs, "requests at most"),
@@ -282,35 +313,98 @@ fn budget(asked: &Asked, points: usize) -> u64 {
     asked.budget.unwrap_or((points as u64 / 10).clamp(24, 60))
 }
 
-/// One trace with its parts.
-fn load(replay: &Replay, common: Common, room: ByteLen) -> Result<Load, Failure> {
-    let own = Replay { fit: Some(replay.fit.unwrap_or(Fit::Compact)), ..replay.clone() };
-    let Made { workload, renew } = on_room(trace(replay)?, &own, common, room, None)?;
-    let source = workload.trace.meta().source.clone();
-    let part = |&one_in: &u64| {
-        let whole = one_in == 1;
-        let trace = workload.trace.first((workload.trace.len() / one_in).max(1));
-        let mut options = RunOptions {
-            workloads: vec![RunWorkload { trace, ..workload.clone() }],
-            seed: common.seed,
-            precondition: common.precondition,
-            warm_up: 0,
-            extension: Extension { renew: vec![renew.clone()], ..Extension::NONE },
-            stack_name: "advice".into(),
-        };
-        if whole {
-            extended(&mut options, replay.extend);
-        }
-        let shared = Shared::of(&options);
-        (options, shared)
+/// A stack of the user's own, what varies, and where requests go.
+fn of_stack(
+    asked: &Asked,
+    name: &str,
+    registry: &Registry,
+    seed: u64,
+) -> Result<(Variants, Space, Vec<Door>), Failure> {
+    let (text, shown) = stack_text(named(name).1)?;
+    let file = StackFile::parse(&text, &shown)?;
+    let axes = asked.axis.iter().map(|text| nandu_sweep::axis::Axis::parse(text));
+    let space = Space::new(axes.collect::<Result<_, _>>()?, &[])?;
+    let door = |tenant: Option<&str>| {
+        let survey = nandu_sweep::survey::survey(&file, &space, registry, tenant, (seed, 1, true))?;
+        let (room, point) = survey.smallest().unwrap_or_default();
+        let export = survey.seen.get(point).and_then(Option::as_ref).map_or(0, |seen| seen.export);
+        Ok::<_, Failure>(Door { tenant: tenant.map(str::to_string), export, room })
     };
-    Ok(Load { name: source, parts: PARTS.iter().map(part).collect() })
+    let doors = match &tenants(asked)?[..] {
+        [] => vec![door(None)?],
+        tenants => tenants.iter().map(|(name, _)| door(Some(name))).collect::<Result<_, _>>()?,
+    };
+    Ok((Variants::Of(Box::new(file)), space, doors))
+}
+
+/// The built-in choice, as large as what the traces touch.
+fn built_in(asked: &Asked, registry: &Registry, talk: Talk) -> Result<(Variants, Space, Vec<Door>), Failure> {
+    const STEP: u64 = 64 << 20;
+    /// Metadata of a mirror takes some; blocks of small drives are few.
+    const MORE: u64 = 8 << 20;
+    let tenants = tenants(asked)?;
+    let sized = |bytes: u64| (bytes + MORE).next_multiple_of(STEP).max(4 * STEP);
+    if tenants.is_empty() {
+        let bytes = match asked.capacity {
+            Some(capacity) => capacity.0,
+            None => touched(asked.traces.iter(), registry, talk)? / 10 * 11,
+        };
+        let door = Door { tenant: None, export: 0, room: ByteLen(sized(bytes) - MORE) };
+        return Ok((Variants::Choice(ByteLen(sized(bytes)), Vec::new()), choice::space(false)?, vec![door]));
+    }
+    let mut parts = Vec::new();
+    for (name, loads) in &tenants {
+        let bytes = match asked.capacity {
+            Some(capacity) => capacity.0 / tenants.len() as u64,
+            None => touched(loads.iter().copied(), registry, talk)? / 10 * 11,
+        };
+        let size = ByteLen((bytes + MORE / 2).next_multiple_of(MORE / 2));
+        parts.push(Part { name: (*name).into(), size });
+    }
+    let capacity = ByteLen(sized(parts.iter().map(|part| part.size.0).sum()));
+    let door =
+        |(export, part): (usize, &Part)| Door { tenant: Some(part.name.clone()), export, room: part.size };
+    let doors = parts.iter().enumerate().map(door).collect();
+    Ok((Variants::Choice(capacity, parts), choice::space(true)?, doors))
+}
+
+/// What runs: each trace by itself, or the first traces of all tenants, then the second ones.
+fn loads(asked: &Asked, common: Common, doors: &[Door]) -> Result<Vec<Load>, Failure> {
+    let made = |replay: &Replay, place: u64, limit: Option<u64>| {
+        let fit = Some(replay.fit.unwrap_or(Fit::Compact));
+        let own = Replay { fit, limit: limit.or(replay.limit), ..replay.clone() };
+        // With one seed, generators of the same pace would send at the same instants.
+        let common = Common { seed: common.seed.wrapping_add(place), ..common };
+        let door = &doors[place as usize];
+        let Made { workload, renew } = on_room(trace(replay)?, &own, common, door.room, None)?;
+        Ok::<_, Failure>(Made { workload: RunWorkload { export: door.export, ..workload }, renew })
+    };
+    let tenants = tenants(asked)?;
+    let Some((_, first)) = tenants.first() else {
+        let one = |replay: &Replay| Ok(Load::of(vec![made(replay, 0, None)?], common, replay.extend));
+        return asked.traces.iter().map(one).collect();
+    };
+    let together = |turn: usize| {
+        let all = || (0u64..).zip(&tenants).map(|(place, (_, loads))| (place, loads[turn]));
+        let whole = all().map(|(place, load)| made(load, place, None)).collect::<Result<Vec<_>, _>>()?;
+        let lengths = load::lengths(&whole.iter().map(|made| &made.workload).collect::<Vec<_>>());
+        // What is left out is no part of what is laid onto the drive.
+        let fitted = whole.into_iter().zip(all()).zip(lengths).map(|((one, (place, load)), length)| {
+            match length < one.workload.trace.len() {
+                true => made(load, place, Some(length)),
+                false => Ok(one),
+            }
+        });
+        let extend = all().next().and_then(|(_, load)| load.extend);
+        Ok(Load::of(fitted.collect::<Result<_, _>>()?, common, extend))
+    };
+    (0..first.len()).map(together).collect()
 }
 
 impl Advisor<'_> {
     fn file(&self, point: usize) -> Result<StackFile, Failure> {
         match &self.variants {
-            Variants::Choice(capacity) => choice::stack(&self.space, point, *capacity),
+            Variants::Choice(capacity, parts) => choice::stack(&self.space, point, *capacity, parts),
             Variants::Of(file) => Ok(with_settings(file, &self.space, point)?),
         }
     }
@@ -320,8 +414,11 @@ impl Advisor<'_> {
         let file = self.file(point).ok()?;
         let stack = file.load(&self.registry).ok()?;
         let built = stack.build(&BuildOptions::default()).ok()?;
-        let room = built.parts[stack.exports.first()?.node as usize].machine.limits().capacity;
-        if room < self.room || stack.exports.len() != 1 {
+        let holds = |door: &Door| {
+            let export = stack.exports.get(door.export)?;
+            Some(built.parts[export.node as usize].machine.limits().capacity >= door.room)
+        };
+        if !self.doors.iter().all(|door| holds(door).unwrap_or(false)) {
             return None;
         }
         Some(Variant { cost: self.prices.price(&file, &stack).ok()?, stack })
@@ -356,7 +453,16 @@ impl Advisor<'_> {
     /// The score of a variant with these figures by trace.
     fn score(&self, cost: u64, figures: &[Figures]) -> Score {
         let missed = figures.iter().map(|f| self.missed(f)).max().unwrap_or(0);
-        Score { missed, cost, then: advice::worst(figures, "p99").unwrap_or(u64::MAX) }
+        Score { missed, cost, then: self.slowest(figures).unwrap_or(u64::MAX) }
+    }
+
+    /// The largest p99, of any trace and tenant.
+    fn slowest(&self, figures: &[Figures]) -> Option<u64> {
+        let of = |door: &Door| match &door.tenant {
+            Some(tenant) => advice::worst(figures, &of_tenant(tenant, "p99")),
+            None => advice::worst(figures, "p99"),
+        };
+        self.doors.iter().filter_map(of).max()
     }
 
     /// For each bound how far the worst of these figures by trace is from meeting it.
@@ -370,23 +476,44 @@ impl Advisor<'_> {
         self.bounds.iter().map(worst).collect()
     }
 
-    /// Where the time of the slowest hundredth of the requests went, by phase, over all traces.
-    fn slow_path(&self, variant: &Variant) -> Result<BTreeMap<&'static str, u64>, Failure> {
+    /// Where the time of the slowest hundredth of the requests went, by phase, over all traces: of those of one tenant, or of all.
+    fn slow_path(
+        &self,
+        variant: &Variant,
+        tenant: Option<&str>,
+    ) -> Result<BTreeMap<&'static str, u64>, Failure> {
+        let door = self.doors.iter().position(|door| door.tenant.as_deref() == tenant && tenant.is_some());
         let mut sums = BTreeMap::new();
         for load in &self.loads {
-            let (options, _) = load.parts.last().expect("the whole is a part");
             // The first turn is enough to see what is slow.
-            let options = RunOptions { extension: Extension::NONE, ..options.clone() };
-            let slow = (requests_of(&options.workloads[0]) / 100).clamp(1, SLOW as u64) as usize;
-            let seen =
-                run_tapped(&variant.stack, &options, Slowest::new(slow), Look::default(), self.bar.follow())?;
-            for request in seen.tap.into_sorted() {
+            let options = RunOptions { extension: Extension::NONE, ..load.whole().clone() };
+            let counted =
+                options.workloads.iter().enumerate().filter(|(place, _)| door.is_none_or(|d| d == *place));
+            let requests: u64 = counted.map(|(_, workload)| requests_of(workload)).sum();
+            let slow = (requests / 100).clamp(1, SLOW as u64) as usize;
+            let tap = SlowestOf { only: door, slowest: Slowest::new(slow) };
+            let seen = run_tapped(&variant.stack, &options, tap, Look::default(), self.bar.follow())?;
+            for request in seen.tap.slowest.into_sorted() {
                 for phase in nandu_base::Phase::ALL {
                     *sums.entry(phase.name()).or_default() += request.path.get(phase).0;
                 }
             }
         }
         Ok(sums)
+    }
+}
+
+/// The slowest requests of one workload, or of all.
+struct SlowestOf {
+    only: Option<usize>,
+    slowest: Slowest,
+}
+
+impl Tap for SlowestOf {
+    fn ended(&mut self, request: &Ended) {
+        if self.only.is_none_or(|only| only == request.source) {
+            self.slowest.ended(request);
+        }
     }
 }
 
@@ -422,25 +549,66 @@ impl Measure for &Advisor<'_> {
 /// The stack cannot be written down.
 pub fn winner(advisor: &Advisor, found: &Found, advice: &Advice) -> Result<Option<String>, Failure> {
     let (Some(_), Some(point)) = (&advice.best, found.best) else { return Ok(None) };
-    let replay = &advisor.asked.traces[0];
+    let tenants = tenants(advisor.asked)?;
+    let replay = match tenants.first() {
+        Some((_, loads)) => loads[0],
+        None => &advisor.asked.traces[0],
+    };
     let label = advisor.space.label(point);
     let described = toml::Value::String(format!("{label}: advised")).to_string();
-    let file = advisor.file(point)?.with_set("description", &described)?;
-    let fit = replay.fit.unwrap_or(Fit::Compact).name();
+    let mut file = advisor.file(point)?.with_set("description", &described)?;
     let state = nandu_sim::run::precondition_name(replay.precondition.unwrap_or(Precondition::Aged));
-    let trace = replay.trace.as_ref().and_then(Source::name).unwrap_or("TRACE");
-    let mut line = format!("--trace {trace} --fit {fit} --precondition {state}");
-    replay.limit.iter().for_each(|n| line += &format!(" --limit {n}"));
-    for setting in &replay.settings {
-        line += &format!(" --gen '{}={}'", setting.key, source::plain(&setting.value));
-    }
-    replay.closed.iter().for_each(|n| line += &format!(" --closed {n}"));
-    replay.time_scale.iter().for_each(|r| line += &format!(" --time-scale {}/{}", r.num, r.den));
+    let mut line = format!("--precondition {state}");
     replay.extend.iter().for_each(|n| line += &format!(" --extend {n}"));
+    let mut workloads = String::new();
+    if tenants.is_empty() {
+        let fit = replay.fit.unwrap_or(Fit::Compact).name();
+        let trace = replay.trace.as_ref().and_then(Source::name).unwrap_or("TRACE");
+        line = format!("--trace {trace} --fit {fit} {line}");
+        replay.limit.iter().for_each(|n| line += &format!(" --limit {n}"));
+        for setting in &replay.settings {
+            line += &format!(" --gen '{}={}'", setting.key, source::plain(&setting.value));
+        }
+        replay.closed.iter().for_each(|n| line += &format!(" --closed {n}"));
+        replay.time_scale.iter().for_each(|r| line += &format!(" --time-scale {}/{}", r.num, r.den));
+    } else {
+        // A stack of the user's own may have workloads: what was advised for are others.
+        for workload in file.load(&advisor.registry)?.workloads {
+            file = file.without(&format!("workload.{}", workload.name))?;
+        }
+        workloads = together(advisor, &tenants)?;
+    }
     let comment = format!(
         "{label}, the best of {} that `nandu advise` looked at.\n\n{}\n\n  nandu run THIS {line}",
         plural(advice.looked_at as u64, "variant"),
         visible(&advice.summary())
     );
-    Ok(Some(best::text(&comment, &file)))
+    Ok(Some(best::text(&comment, &file) + &workloads))
+}
+
+/// The first traces of all tenants as workloads of a stack file. Settings of generators that such a file has no key for are left to the reader.
+fn together(advisor: &Advisor, tenants: &[(&str, Vec<&Replay>)]) -> Result<String, Failure> {
+    let mut text = String::new();
+    for (workload, (tenant, loads)) in advisor.loads[0].whole().workloads.iter().zip(tenants) {
+        let replay = loads[0];
+        let quoted = |text: &str| toml::Value::String(text.into()).to_string();
+        let name = replay.trace.as_ref().and_then(Source::name).unwrap_or("TRACE");
+        let source = match generator(name) {
+            Some(_) => format!("generator = {}", quoted(name)),
+            None => {
+                let path = std::path::absolute(name).map_err(|e| Failure::unreadable(Path::new(name), &e))?;
+                format!("trace = {}", quoted(&path.display().to_string()))
+            }
+        };
+        let requests = requests_of(workload);
+        text += &format!("\n[workload.{tenant}]\nexport = \"{tenant}\"\n{source}\nnumber_ios = {requests}\n");
+        text += &format!("fit = \"{}\"\n", replay.fit.unwrap_or(Fit::Compact).name());
+        replay.closed.iter().for_each(|n| text += &format!("iodepth = {n}\n"));
+        replay.time_scale.iter().for_each(|r| text += &format!("time_scale = \"{}/{}\"\n", r.num, r.den));
+        for setting in &replay.settings {
+            text +=
+                &format!("# made with --gen {}={}\n", setting.key, visible(&source::plain(&setting.value)));
+        }
+    }
+    Ok(text)
 }

@@ -19,8 +19,8 @@ pub fn advise(args: &AdviseArgs, talk: Talk) -> Result<u8, Failure> {
     let outputs = args.best.iter().map(|p| (p.as_path(), Kind::Winner));
     let outputs: Vec<(&Path, Kind)> =
         outputs.chain(args.report.iter().map(|p| (p.as_path(), Kind::Page))).collect();
-    let inputs: Vec<PathBuf> =
-        args.traces.iter().chain(&args.stack).map(PathBuf::from).chain(args.cost.clone()).collect();
+    let files = args.traces.iter().chain(args.tenant.iter().map(|(_, trace)| trace));
+    let inputs: Vec<PathBuf> = files.chain(&args.stack).map(PathBuf::from).chain(args.cost.clone()).collect();
     output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.force)?;
     let asked = asked(args);
     let advisor = Advisor::prepare(&asked, crate::registry(), talk)?;
@@ -52,6 +52,7 @@ pub fn advise(args: &AdviseArgs, talk: Talk) -> Result<u8, Failure> {
 fn asked(args: &AdviseArgs) -> Asked {
     Asked {
         traces: args.traces.iter().map(|name| replay(args, name)).collect(),
+        tenants: args.tenant.iter().map(|(name, trace)| (name.clone(), replay(args, trace))).collect(),
         p99: args.p99,
         life: args.life,
         bound: args.bound.clone(),

@@ -4,7 +4,7 @@ use crate::format::{count, figure, percent, plural, thousandths, time};
 use crate::report::page;
 use crate::report::svg::{escape, prose};
 use crate::table::Table;
-use nandu_experiment::advise::{Advice, Row, lifetime};
+use nandu_experiment::advise::{Advice, Row, TenantLatency, lifetime};
 use nandu_sweep::Figure;
 use nandu_sweep::metric::Kind;
 use std::fmt::Write;
@@ -75,6 +75,11 @@ fn sentences(advice: &Advice) -> Vec<String> {
         lifetime(best.lifetime_years_thousandths),
         thousandths(best.cost_thousandths)
     ));
+    if !advice.tenants.is_empty() {
+        let one = |t: &TenantLatency| format!("{} mean {}, p99 {}", t.name, time(t.mean_ns), time(t.p99_ns));
+        let all: Vec<String> = advice.tenants.iter().map(one).collect();
+        out.push(format!("its tenants: {}", all.join("; ")));
+    }
     let path: Vec<String> = advice
         .slowest_hundredth_thousandths
         .iter()
@@ -95,7 +100,10 @@ fn sentences(advice: &Advice) -> Vec<String> {
             thousandths(next.cost_to_thousandths)
         ));
     } else {
-        out.push("next knob: none that was tried one step away brings more".into());
+        let larger = advice.larger.as_ref().map_or(String::new(), |size| {
+            format!("; wear spreads over a larger drive: --capacity {size} is twice this one")
+        });
+        out.push(format!("next knob: none that was tried one step away brings more{larger}"));
     }
     for check in &advice.checks {
         let show = |v: u64| figure(check.kind.unwrap_or(Kind::Count), Some(Figure::Value(v)));

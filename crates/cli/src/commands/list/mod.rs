@@ -1,4 +1,5 @@
-//! `nandu list`: what there is, read from the registries; [`options`] has the options of one machine or policy.
+//! `nandu list`: what there is, read from the registries; [`options`] has the options of one machine or policy, and any other name shows what its
+//! list says of it.
 
 mod options;
 
@@ -16,7 +17,6 @@ use nandu_base::registry::nearest;
 use nandu_device::hdd::HddProfile;
 use nandu_device::nand::Profile;
 use nandu_stack::Stack;
-use nandu_trace::formats::Kind;
 use nandu_trace::synth::{SYNTHS, Synth};
 use serde_json::{Map, Value, json};
 
@@ -44,6 +44,12 @@ pub fn list(args: &ListArgs) -> Result<(), Failure> {
                 false => output::print(&options::as_text(&name)),
             };
         }
+        Some(Asked::Entry(list, entry)) => {
+            return match args.json {
+                true => output::print_json(&entry),
+                false => output::print(&one_entry(list, &entry)),
+            };
+        }
     };
     if args.json {
         let lists: Map<String, Value> = wanted.iter().map(|&w| (name(w).into(), as_json(w))).collect();
@@ -58,6 +64,8 @@ enum Asked {
     List(Listed),
     /// The options of a machine or policy.
     Options(String),
+    /// An entry of another list.
+    Entry(Listed, Value),
 }
 
 fn asked(word: &str) -> Result<Asked, Failure> {
@@ -68,11 +76,46 @@ fn asked(word: &str) -> Result<Asked, Failure> {
     if names.iter().any(|name| name == word) {
         return Ok(Asked::Options(word.into()));
     }
+    let mut entries = Vec::new();
+    for list in ALL {
+        for entry in as_json(list).as_array().into_iter().flatten() {
+            let own = entry["name"].as_str().unwrap_or_default();
+            if own == word {
+                return Ok(Asked::Entry(list, entry.clone()));
+            }
+            entries.push(own.to_string());
+        }
+    }
     let lists: Vec<String> = Listed::value_variants().iter().map(|&list| name(list).to_string()).collect();
-    let near = nearest(word, names.iter().chain(&lists).map(String::as_str));
+    let near = nearest(word, names.iter().chain(&lists).chain(&entries).map(String::as_str));
     let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
-    Err(Failure::input(format!("there is no list, machine or policy `{word}`{hint}"))
-        .with_help(format!("lists: {}; names: nandu list machines, nandu list policies", lists.join(", "))))
+    Err(Failure::input(format!("nothing is called `{word}`{hint}"))
+        .with_help(format!("lists: {}; any name that stands in one of them", lists.join(", "))))
+}
+
+/// What a list says of one of its entries.
+fn one_entry(list: Listed, entry: &Value) -> String {
+    let own = entry["name"].as_str().unwrap_or_default();
+    let kind = name(list);
+    let heads = [format!("<{}", kind.strip_suffix('s').unwrap_or(kind)), format!("<{own}")];
+    let mut table = Table::new(heads.iter().map(String::as_str));
+    let left_out = ["name", "schema"];
+    for (key, value) in
+        entry.as_object().into_iter().flatten().filter(|(key, _)| !left_out.contains(&key.as_str()))
+    {
+        match value.as_object() {
+            Some(parts) => parts.iter().for_each(|(part, value)| {
+                table.row([format!("{key}.{part}"), plain(value)]);
+            }),
+            None => {
+                table.row([key.replace('_', " "), plain(value)]);
+            }
+        }
+    }
+    match list {
+        Listed::Stacks => format!("{table}\nnandu check {own} draws it, with --print its text\n"),
+        _ => table.to_string(),
+    }
 }
 
 fn name(what: Listed) -> &'static str {
@@ -216,16 +259,12 @@ fn formats() -> Table {
     for format in nandu_trace::formats::of(registry()) {
         table.row([
             format.name.into(),
-            if writable(format) { "yes".into() } else { "no".into() },
+            if format.is_writable() { "yes".into() } else { "no".into() },
             format.tried.name().into(),
             format.summary.into(),
         ]);
     }
     table
-}
-
-fn writable(format: &nandu_trace::Format) -> bool {
-    format.writer.is_some() || matches!(format.kind, Kind::Parquet)
 }
 
 fn plants() -> Table {
@@ -243,7 +282,7 @@ fn figures() -> String {
     }
     format!(
         "{table}\nof one device: DEVICE.energy, DEVICE.lifetime, DEVICE.erases_per_block, DEVICE.mean, DEVICE.requests,\n\
-         and whatever the machine counts, for example disk.spin_ups\n"
+         and whatever the machine counts, for example disk.spin_ups; of one tenant among several: tenant.NAME.p99 and the other latencies\n"
     )
 }
 
@@ -299,7 +338,7 @@ fn as_json(what: Listed) -> Value {
             .collect(),
         Listed::Formats => nandu_trace::formats::of(registry())
             .iter()
-            .map(|f| json!({ "name": f.name, "summary": f.summary, "example": f.example, "writable": writable(f), "tried_on": f.tried.name() }))
+            .map(|f| json!({ "name": f.name, "summary": f.summary, "example": f.example, "writable": f.is_writable(), "tried_on": f.tried.name() }))
             .collect(),
         Listed::Plants => registry()
             .plants()
