@@ -379,7 +379,7 @@ def test_checks_find_a_line_that_a_policy_loses() -> None:
     try:
         for cls, what in ((Loses, "is in 0 lists of the policy"), (Asserts, "three are too many")):
             nandu.register("loses")(cls)
-            found = nandu.verify("cache", seeds=40)
+            found = nandu.verify("cache", seeds=160)
             assert not found.ok
             assert all(failure["invariant"] == "I-3" and what in failure["what"] for failure in found["failures"])
     finally:
