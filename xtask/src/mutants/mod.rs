@@ -6,7 +6,9 @@
 //!
 //! State lies under `target/mutants`, and for those that are drawn in `mutants/drawn.tsv`: a run that is stopped goes on where it was.
 
+mod asked;
 mod drawn;
+mod journal;
 mod planted;
 mod scan;
 mod tree;
@@ -18,6 +20,8 @@ use std::process::ExitCode;
 
 /// The environment variable that turns a mutant on by its number; 0 turns none on.
 pub const SWITCH: &str = "NANDU_MUTANT";
+/// The environment variable that names a file: with none on, a mutant that would change something is noted there.
+const REACHED: &str = "NANDU_MUTANT_REACHED";
 
 /// How to run.
 pub struct Options {

@@ -89,7 +89,7 @@ fn search(program: &std::path::Path, m: &Mutant, seeds: u64) -> Result<String, S
         let (from, count) = (first.to_string(), STEP.min(seeds - first + 1).to_string());
         verify.args(["--quiet", "verify", &m.family, "--crash", "--first-seed", &from, "--seeds", &count]);
         match tree::watch(verify, m.number, PATIENCE)? {
-            Ended::Well => first += STEP,
+            Ended::Well(_) => first += STEP,
             Ended::Never => return Ok(format!("found\tbefore seed {}\tno end", first + STEP)),
             Ended::Badly(said) => {
                 // `seed 17: I-1: what happened, at event 4711`

@@ -187,7 +187,7 @@ fn conditions(text: &str, code: &[u8], plain: &str, sites: &mut Vec<Site>) {
                     kind: Kind::PartHolds,
                     start: first,
                     end: last,
-                    text: format!("(BUG || ({part}))"),
+                    text: format!("(({part}) || BUG)"),
                 });
             }
         }

@@ -7,6 +7,7 @@ use super::folder;
 use crate::steps::{root, target_dir};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -33,16 +34,35 @@ const SWITCH: &str = r#"//! Which mutant is on.
 use crate::{Instant, Span};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-static ON: AtomicU32 = AtomicU32::new(u32::MAX);
+/// The mutant that is on, or one of these.
+static ON: AtomicU32 = AtomicU32::new(NOT_READ);
+const NOT_READ: u32 = u32::MAX;
+/// None is on, and each that would change something is written down once.
+const NOTES: u32 = u32::MAX - 1;
+static NOTED: [AtomicU32; 1024] = [const { AtomicU32::new(0) }; 1024];
 
 #[inline]
 pub fn on(number: u32) -> bool {
-    let mut now = ON.load(Ordering::Relaxed);
-    if now == u32::MAX {
-        now = std::env::var("NANDU_MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-        ON.store(now, Ordering::Relaxed);
+    let now = ON.load(Ordering::Relaxed);
+    now == number || now >= NOTES && slow(number, now)
+}
+
+#[cold]
+fn slow(number: u32, now: u32) -> bool {
+    if now == NOT_READ {
+        let switch = std::env::var("NANDU_MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let notes = switch == 0 && std::env::var_os("NANDU_MUTANT_REACHED").is_some();
+        ON.store(if notes { NOTES } else { switch }, Ordering::Relaxed);
+        return on(number);
     }
-    now == number
+    let noted = &NOTED[number as usize % 1024];
+    if noted.swap(1, Ordering::Relaxed) == 0 {
+        use std::io::Write;
+        let path = std::env::var_os("NANDU_MUTANT_REACHED").unwrap();
+        let file = std::fs::File::options().create(true).append(true).open(path);
+        let _ = file.and_then(|mut file| file.write_all(format!("{number}\n").as_bytes()));
+    }
+    false
 }
 
 /// One, or nothing.
@@ -51,14 +71,15 @@ pub fn one<T: From<bool>>(number: u32) -> T {
     T::from(!on(number))
 }
 
+// What makes no difference is not asked for.
 pub trait Pick: Ord + Sized {
     #[inline]
     fn mutant_min(self, number: u32, other: Self) -> Self {
-        if on(number) { self.max(other) } else { self.min(other) }
+        if self != other && on(number) { self.max(other) } else { self.min(other) }
     }
     #[inline]
     fn mutant_max(self, number: u32, other: Self) -> Self {
-        if on(number) { self.min(other) } else { self.max(other) }
+        if self != other && on(number) { self.min(other) } else { self.max(other) }
     }
 }
 impl<T: Ord> Pick for T {}
@@ -69,13 +90,15 @@ pub trait Late: Sized {
 impl Late for Instant {
     #[inline]
     fn mutant_later(self, number: u32, other: Self) -> Self {
-        if on(number) { self } else { self.later(other) }
+        let later = self.later(other);
+        if later != self && on(number) { self } else { later }
     }
 }
 impl Late for Span {
     #[inline]
     fn mutant_later(self, number: u32, other: Self) -> Self {
-        if on(number) { self } else { self.longer(other) }
+        let longer = self.longer(other);
+        if longer != self && on(number) { self } else { longer }
     }
 }
 "#;
@@ -165,6 +188,7 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), String> {
 pub fn cargo_command(words: &[&str]) -> Command {
     let mut cargo = Command::new("cargo");
     cargo.args(words).current_dir(place()).env("CARGO_TARGET_DIR", target_dir());
+    cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
     cargo
 }
 
@@ -183,7 +207,7 @@ pub fn cargo(words: &[&str]) -> Result<String, String> {
 
 /// What the compiler says of the program with these bugs, without building it: a tenth of the time.
 pub fn check() -> Result<(), String> {
-    let words = ["check", "--release", "--keep-going", "--package", "nandu-cli", "--message-format", "short"];
+    let words = ["check", "--keep-going", "--package", "nandu-cli", "--message-format", "short"];
     cargo(&words).map(drop)
 }
 
@@ -199,7 +223,7 @@ pub fn build() -> Result<PathBuf, String> {
 /// How a run ended.
 pub enum Ended {
     /// With success, and what it said.
-    Well,
+    Well(String),
     /// With a failure, and what it said on both channels.
     Badly(String),
     /// Not within its time.
@@ -213,19 +237,24 @@ pub fn watch(mut command: Command, number: u32, seconds: u64) -> Result<Ended, S
     let out = fs::File::create(&said).map_err(failed)?;
     let err = out.try_clone().map_err(failed)?;
     command.env(super::SWITCH, number.to_string()).stdin(Stdio::null()).stdout(out).stderr(err);
+    command.process_group(0);
     let mut child =
         command.spawn().map_err(|error| format!("{}: {error}", command.get_program().to_string_lossy()))?;
     let begun = Instant::now();
     let ended = loop {
         match child.try_wait().map_err(failed)? {
-            Some(status) if status.success() => break Ended::Well,
+            Some(status) if status.success() => {
+                break Ended::Well(fs::read_to_string(&said).unwrap_or_default());
+            }
             Some(_) => break Ended::Badly(fs::read_to_string(&said).unwrap_or_default()),
             None if begun.elapsed() > Duration::from_secs(seconds) => {
-                let _ = child.kill();
+                // And all that it began.
+                let group = format!("-{}", child.id());
+                let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
                 let _ = child.wait();
                 break Ended::Never;
             }
-            None => std::thread::sleep(Duration::from_millis(20)),
+            None => std::thread::sleep(Duration::from_millis(5)),
         }
     };
     let _ = fs::remove_file(&said);
