@@ -105,6 +105,7 @@ impl From<VerifyError> for Failure {
     fn from(error: VerifyError) -> Failure {
         match error {
             VerifyError::Stack(error) => error.into(),
+            error @ VerifyError::TooLarge(_) => Failure::input(error.to_string()),
             error @ VerifyError::Stopped => Failure { kind: Kind::Stopped, message: error.to_string() },
         }
     }

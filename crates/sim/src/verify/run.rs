@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::session::{Session, Tally};
 use crate::replay::Go;
 use crate::threads::on_each;
-use nandu_base::{Registry, Span, Violation};
+use nandu_base::{ByteLen, Registry, Span, Violation};
 use nandu_stack::{BuildOptions, Stack, StackError, builtin};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -64,12 +64,22 @@ impl Default for VerifyOptions {
     }
 }
 
+/// Most that the exports of a stack may hold together: 24 bytes are kept for each sector, by each seed that runs.
+pub const EXPORTED: ByteLen = ByteLen::gib(32);
+
 /// Why seeds could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     /// The stack file is wrong, or does not know the fault that is to be planted.
     #[error(transparent)]
     Stack(#[from] StackError),
+    /// The exports hold more than can be remembered.
+    #[error(
+        "the exports of the stack hold {}, and each of their sectors is remembered: at most {} can be verified; leave out --full-size, or give the devices a smaller `capacity` or `size`",
+        .0,
+        EXPORTED
+    )]
+    TooLarge(ByteLen),
     /// It was called off.
     #[error("the verified simulation was called off")]
     Stopped,
@@ -167,8 +177,13 @@ pub fn verify<R: Into<Go>>(
 ) -> Result<VerifyReport, VerifyError> {
     if let Shape::File(text) = &options.shape {
         let planted = options.plant.iter().cloned().collect();
-        Stack::parse_with(text, &options.registry)?
+        let built = Stack::parse_with(text, &options.registry)?
             .build(&BuildOptions { planted, ..BuildOptions::default() })?;
+        let bytes =
+            built.exports.iter().map(|e| built.parts[e.node as usize].machine.limits().capacity.0).sum();
+        if ByteLen(bytes) > EXPORTED {
+            return Err(VerifyError::TooLarge(ByteLen(bytes)));
+        }
     }
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),

@@ -23,14 +23,36 @@ fn exported(text: &str, registry: &Registry) -> Option<u64> {
     Some(built.exports.iter().map(|e| built.parts[e.node as usize].machine.limits().capacity.0).sum())
 }
 
+/// The text with the capacity of each disk that has that of its profile.
+fn with_capacities(text: &str, registry: &Registry) -> Option<String> {
+    let built = Stack::parse_with(text, registry).ok()?.build(&BuildOptions::default()).ok()?;
+    let lines: Vec<&str> = text.lines().collect();
+    let mut out = String::new();
+    for table in lines.chunk_by(|_, next| !next.starts_with('[')) {
+        let name = table[0].trim().strip_prefix("[device.").and_then(|name| name.strip_suffix(']'));
+        let part = name.and_then(|name| built.parts.iter().find(|part| part.name == name.trim_matches('"')));
+        let has_capacity = table.iter().any(|line| line.trim_start().starts_with("capacity"));
+        for line in table {
+            out += &format!("{line}\n");
+            if let Some(part) =
+                part.filter(|_| !has_capacity && line.replace(' ', "").starts_with("kind=\"hdd\""))
+            {
+                out += &format!("capacity = {}\n", part.machine.limits().capacity.0);
+            }
+        }
+    }
+    Some(out)
+}
+
 /// The text of a smaller stack and by what its sizes were divided; `None` where it is small, or cannot be made smaller.
 pub fn shrink(text: &str, registry: &Registry) -> Option<(String, u64)> {
     if exported(text, registry)? <= LARGE {
         return None;
     }
+    let whole = with_small_blocks(&with_capacities(text, registry)?);
     let by = (1..24).rev().map(|bits| 1u64 << bits);
     by.filter_map(|by| {
-        let smaller = divided(&with_small_blocks(text), by);
+        let smaller = divided(&whole, by);
         exported(&smaller, registry).is_some_and(|bytes| bytes >= LEAST).then_some((smaller, by))
     })
     .next()
@@ -129,6 +151,15 @@ mod tests {
         let want = "# size = 9\n[device.a]\ncapacity = 16777216\nblocks_per_plane = 8 # of a plane\nhot_size = 7\n\
                     tenants = [{ name = \"size\", size = 1048576 }, { size = 65536 }]\noffset = 0\n";
         assert_eq!(divided(text, 64), want);
+    }
+
+    #[test]
+    fn a_disk_of_a_profile_becomes_a_small_one() {
+        let text =
+            "[export.data]\ndevice = \"disk\"\n[device.disk]\nkind = \"hdd\"\nprofile = \"desktop-2010\"\n";
+        let registry = &nandu_stack::builtin();
+        let (smaller, _) = shrink(text, registry).expect("1 TB is large");
+        assert!(exported(&smaller, registry).is_some_and(|bytes| bytes <= LARGE), "{smaller}");
     }
 
     #[test]
