@@ -74,6 +74,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_array_takes_what_the_narrowest_leg_takes_and_keeps_what_any_must_keep() {
+        let plain = Limits::plain(ByteLen::mib(1));
+        let odd = Limits {
+            align: 4096,
+            preferred: 16384,
+            max_io: ByteLen(70_000),
+            dma_align: 4096,
+            depth: 3,
+            program_order: true,
+            volatile_cache: true,
+            ..plain.clone()
+        };
+        for legs in [[plain.clone(), odd.clone()], [odd.clone(), plain.clone()]] {
+            let all = narrowest("legs", &legs).expect("they differ in nothing that matters");
+            assert_eq!((all.align, all.preferred, all.dma_align), (4096, 16384, 4096));
+            assert_eq!((all.max_io.0, all.depth), (17 * 4096, plain.depth + 3));
+            assert!(all.program_order && all.volatile_cache, "one leg with a cache makes a flush needed");
+        }
+        let erased = |unit| Limits { erase_unit: Some(ByteLen::kib(unit)), ..plain.clone() };
+        assert!(narrowest("legs", &[erased(64), erased(64)]).is_ok());
+        for unlike in [[erased(64), erased(32)], [erased(64), plain.clone()], [plain.clone(), erased(64)]] {
+            assert!(narrowest("legs", &unlike).is_err());
+        }
+    }
+
+    #[test]
     fn an_array_is_back_when_its_last_leg_is() {
         let mut states = LegStates::default();
         assert_eq!(states.heard(0, DeviceEvent::Lost), Some(DeviceEvent::Lost));

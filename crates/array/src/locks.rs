@@ -129,4 +129,16 @@ mod tests {
         locks.leave(3, &mut granted);
         assert_eq!(granted, [2, 3, 4, 6]);
     }
+
+    #[test]
+    fn two_copies_of_an_extent_take_turns_and_reads_do_not() {
+        let mut locks = Locks::default();
+        assert!(locks.enter(1, 0, 10, Claim::Copy));
+        assert!(!locks.enter(2, 9, 12, Claim::Copy));
+        assert!(locks.enter(3, 20, 30, Claim::Read));
+        assert!(locks.enter(4, 20, 30, Claim::Read));
+        locks.clear();
+        assert!(!locks.holds(1) && !locks.holds(3));
+        assert!(locks.enter(5, 0, 30, Claim::Write), "nothing is claimed any more");
+    }
 }

@@ -133,3 +133,52 @@ fn the_slowest_leg_is_the_latency() {
     assert_eq!(bed.go(Op::Read, 0, 12288).latency, guess);
     assert_eq!(bed.go(Op::Flush, 0, 0).latency, Span::from_us(70));
 }
+
+/// What is expected of a request is what it takes on devices that stand still: of the legs that it touches, and of no other.
+#[test]
+fn what_is_expected_is_what_it_takes() {
+    let wanted = [(Op::Read, 0, 4096), (Op::Read, 8192, 4096), (Op::Read, 512, 1024), (Op::Read, 2048, 4096)];
+    let wanted =
+        wanted.into_iter().chain([(Op::Write, 34 << 10, 4096), (Op::Write, 0, 512), (Op::Flush, 0, 0)]);
+    for (op, offset, len) in wanted {
+        for (name, top) in UNITS {
+            let mut bed = bed(top, &[]);
+            let (node, now) = (bed.node("top"), bed.now());
+            let place = (nandu_base::ByteOffset(offset), nandu_base::ByteLen(len));
+            let guess = bed.graph().expected_latency(node, op, place.0, place.1, now);
+            assert_eq!(bed.go(op, offset, len).latency, guess, "{name}: {op:?} {offset} {len}");
+        }
+    }
+}
+
+/// That a leg is lost, and back, is told upwards at once: a mirror above leaves it out before any request fails.
+#[test]
+fn the_loss_of_a_leg_is_told_upwards() {
+    let fault =
+        "kind = \"fault\"\nbelow = \"disk\"\nloss = { kind = \"at\", at = \"5 ms\", outage = \"1 s\" }\n";
+    for array in
+        ["kind = \"stripe\"\nlegs = [\"bad\", \"good\"]", "kind = \"concat\"\nparts = [\"good\", \"bad\"]"]
+    {
+        let mut text = format!(
+            "[export.data]\ndevice = \"top\"\n[device.top]\nkind = \"mirror\"\nlegs = [\"array\", \"single\"]\n\
+             [device.array]\n{array}\n[device.bad]\n{fault}"
+        );
+        for (name, size) in [("disk", 512), ("good", 512), ("single", 1024)] {
+            text +=
+                &format!("[device.{name}]\nkind = \"memory\"\nsize = \"{size} KiB\"\nlatency = \"10 us\"\n");
+        }
+        let mut bed =
+            Testbed::new(&text, &builtin(), BuildOptions { seed: 1, ..BuildOptions::default() }).unwrap();
+        let is_member = |bed: &Testbed| {
+            let mut figures = Vec::new();
+            bed.graph().machine(bed.node("top")).counters(&mut figures);
+            figures.iter().find(|figure| figure.name == "leg_a_is_member").map(|figure| figure.value)
+        };
+        bed.run_until(Instant::ZERO + Span::from_ms(4));
+        assert_eq!(is_member(&bed), Some(1), "{array}");
+        bed.run_until(Instant::ZERO + Span::from_ms(6));
+        assert_eq!(is_member(&bed), Some(0), "{array}");
+        bed.run_until(Instant::ZERO + Span::from_secs(10));
+        assert_eq!(is_member(&bed), Some(1), "{array}");
+    }
+}

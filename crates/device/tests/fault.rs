@@ -222,3 +222,61 @@ fn a_delay_passes_side_by_side_and_keeps_the_order() {
     assert_eq!(done[0].at, Instant::ZERO + Span(7_100_000));
     assert!(done[1].at < Instant::ZERO + Span::from_ms(8), "the second one waits at the same time");
 }
+
+#[test]
+fn a_flip_changes_one_sector_of_a_write_and_nothing_else() {
+    let mut bed = bed("flip_rate = 1", 7, &[]);
+    for round in 1..=20 {
+        let serial = bed.go(Op::Write, 4096, 4096).serial;
+        let wrong = (8..16).filter(|&at| bed.stored("disk", at * SECTOR) != Stamp::new(serial, at)).count();
+        assert_eq!(wrong, 1, "round {round}");
+        assert_eq!(figure(&bed, "bad", "flips"), round);
+    }
+}
+
+#[test]
+fn what_is_expected_of_a_write_depends_on_room_in_the_cache() {
+    let mut bed = bed(CACHE, 1, &[]);
+    let expected = |bed: &Testbed, op| {
+        let (at, len) = (nandu_base::ByteOffset(16384), nandu_base::ByteLen(4096));
+        bed.graph().expected_latency(bed.node("bad"), op, at, len, bed.now())
+    };
+    let from_disk = expected(&bed, Op::Read);
+    assert!(from_disk >= Span::from_us(100));
+    assert_eq!(expected(&bed, Op::Write), Span::ZERO);
+    bed.go(Op::Write, 0, 8192);
+    assert_eq!(expected(&bed, Op::Write), from_disk, "the cache is full");
+}
+
+/// A figure of a device.
+fn figure(bed: &Testbed, device: &str, name: &str) -> u64 {
+    let mut figures = Vec::new();
+    bed.graph().machine(bed.node(device)).counters(&mut figures);
+    figures.iter().find(|figure| figure.name == name).expect("the device has this figure").value
+}
+
+/// A device is gone while it, or the one below it, is lost: that is told once, and that it is back when both are.
+#[test]
+fn a_loss_below_a_loss_is_one_loss() {
+    let leg = |at: u32, outage: u32| {
+        format!("kind = \"fault\"\nloss = {{ kind = \"at\", at = \"{at} ms\", outage = \"{outage} ms\" }}\n")
+    };
+    for ((upper, lower), back) in [(((5, 100), (20, 300)), 320), (((20, 300), (5, 100)), 320)] {
+        let text = format!(
+            "[export.data]\ndevice = \"top\"\n[device.top]\nkind = \"mirror\"\nlegs = [\"upper\", \"single\"]\n\
+             [device.upper]\nbelow = \"lower\"\n{}[device.lower]\nbelow = \"disk\"\n{}\
+             [device.disk]\nkind = \"memory\"\nsize = \"512 KiB\"\n[device.single]\nkind = \"memory\"\nsize = \"512 KiB\"\n",
+            leg(upper.0, upper.1),
+            leg(lower.0, lower.1),
+        );
+        let mut bed =
+            Testbed::new(&text, &builtin(), BuildOptions { seed: 1, ..BuildOptions::default() }).unwrap();
+        bed.run_until(Instant::ZERO + Span::from_ms(4));
+        let before = figure(&bed, "top", "rejoins");
+        for (ms, is_member) in [(4, 1), (6, 0), (110, 0), (back - 5, 0), (back + 2000, 1)] {
+            bed.run_until(Instant::ZERO + Span::from_ms(ms));
+            assert_eq!(figure(&bed, "top", "leg_a_is_member"), is_member, "after {ms} ms");
+        }
+        assert_eq!(figure(&bed, "top", "rejoins"), before + 1);
+    }
+}

@@ -227,6 +227,14 @@ mod tests {
     }
 
     #[test]
+    fn pages_of_overlapping_extents_are_recorded_once() {
+        let trims = vec![extent(20, 1, 7), extent(0, 10, 7), extent(8, 4, 7), extent(2, 3, 7)];
+        let found = unmapped(trims, 9, |lpn| lpn.0 != 5);
+        let found: Vec<(u32, u32, u64)> = found.iter().map(|e| (e.first.0, e.count, e.as_of)).collect();
+        assert_eq!(found, [(0, 5, 9), (6, 6, 9), (20, 1, 9)]);
+    }
+
+    #[test]
     fn a_record_reads_back_as_it_was_written() {
         let extents = [extent(3, 9, 7), extent(70, 1, 1 << 40)];
         let mut page = vec![0; 512];

@@ -5,13 +5,16 @@ mod common;
 use common::client::{Client, go, hello, option, request};
 use common::script::{self, pattern};
 use common::{Served, options, wait_for};
-use nandu_base::{ByteLen, Rng, Span};
-use nandu_live::ServeOptions;
+use nandu_base::{BuildError, ByteLen, Declared, Rng, Span};
+use nandu_cache::prefetch::{self, Look, Prefetch, PrefetchOptions, Range, Units};
 use nandu_live::nbd::wire::{GREETING_BYTES, cmd, cmd_flag, opt};
 use nandu_live::reactor::Caps;
+use nandu_live::{Report, ServeOptions};
+use nandu_stack::{Stack, builtin};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::{Condvar, Mutex, mpsc};
 
 const MEMORY: &str = "[export.data]\ndevice = \"leg\"\n[device.leg]\nkind = \"memory\"\nsize = \"8 MiB\"\n";
 const FILE: &str =
@@ -271,4 +274,61 @@ fn an_end_answers_what_is_under_way() {
         let n = cookie - 1;
         assert_eq!(client.read(n * 4096, 4096), pattern(n * 4096, 4096, n));
     }
+}
+
+/// A prefetcher from outside that does not come back until it is let go.
+#[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+struct Stuck {}
+
+static LET_GO: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+impl Declared for Stuck {
+    const NAME: &'static str = "stuck";
+    const SUMMARY: &'static str = "Thinks until it is let go.";
+    const SOURCE: &'static str = "none";
+    const DRAWS: &'static [&'static str] = &[""];
+}
+
+impl PrefetchOptions for Stuck {
+    type Policy = Stuck;
+
+    fn build(&self, _units: &Units) -> Result<Stuck, BuildError> {
+        Ok(Stuck {})
+    }
+}
+
+impl Prefetch for Stuck {
+    fn plan(&mut self, _look: &Look<'_>, _ahead: &mut Vec<Range>) {
+        let (is_let_go, bell) = &LET_GO;
+        let mut is_let_go = is_let_go.lock().expect("nobody panics with it");
+        while !*is_let_go {
+            is_let_go = bell.wait(is_let_go).expect("nobody panics with it");
+        }
+    }
+}
+
+#[test]
+fn the_machine_that_holds_the_server_is_named() {
+    let dir = dir();
+    let text = "[export.data]\ndevice = \"slow\"\n[device.slow]\nkind = \"cache\"\nbelow = \"leg\"\nmemory = \"1 MiB\"\n\
+                prefetch = { kind = \"stuck\" }\n[device.leg]\nkind = \"memory\"\nsize = \"8 MiB\"\n";
+    let registry = builtin().with(prefetch::policy::<Stuck>());
+    let (sender, said) = mpsc::channel();
+    let served = Served::start(ServeOptions {
+        stack: Stack::parse_with(text, &registry).unwrap_or_else(|error| panic!("{error}")),
+        watchdog: Span::from_ms(20),
+        alarm: Box::new(move |report: &Report| drop(sender.send(report.to_string()))),
+        ..options(MEMORY, dir.path())
+    });
+    let mut client = served.connect("data");
+    client.send(cmd::READ, 0, 0, 4096, &[]);
+    let hear = || said.recv_timeout(common::DEADLINE).expect("the watchdog says something");
+    let stands = hear();
+    assert!(stands.contains("slow") && !stands.contains("leg"), "{stands}");
+    *LET_GO.0.lock().expect("nobody panics with it") = true;
+    LET_GO.1.notify_all();
+    let goes_on = hear();
+    assert!(goes_on.contains("slow") && goes_on != stands, "{goes_on}");
+    client.receive().1.expect("it is answered");
+    served.stop();
 }
