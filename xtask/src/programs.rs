@@ -18,7 +18,7 @@ const BESIDE_MODULE: &str = "module";
 
 /// The variable that tells property tests where to begin to draw, and where they begin here: a push fails for what it changes, and
 /// not for what happened to be drawn. `cargo test` draws anew each time, and a value that is set already stays.
-const DRAWN_FROM: (&str, &str) = ("PROPTEST_RNG_SEED", "20");
+pub const DRAWN_FROM: (&str, &str) = ("PROPTEST_RNG_SEED", "20");
 
 /// A test program, or cargo with the examples of the public docs.
 pub struct Program {

@@ -1,8 +1,9 @@
 //! The tests that a drawn bug is asked by: of each crate that has a machine, and of those that run all machines.
 //!
-//! Each test is a process of its own. One pass with no bug on ([`Tests::look`]) notes how long it takes and which bugs it reaches: the switch
-//! of a bug writes down that it would have changed something. A test that reaches no place of a bug cannot find it and is not run
-//! for it; the others are, the quickest first, until one fails. Both are noted under `target/mutants`, so that a run that is stopped goes on.
+//! Each test is a process of its own. A run with no bug on ([`look`]) notes how long it takes and which bugs it reaches: the switch of a bug
+//! writes down that it would have changed something. A test that reaches no place of a bug cannot find it and is not run for it; the others
+//! are, one program after the other and the quickest first, until one fails. Both are noted under `target/mutants`, so that a run that is
+//! stopped goes on.
 
 use super::tree::{self, Ended};
 use super::{REACHED, folder};
@@ -13,9 +14,8 @@ use std::io::Write;
 use std::process::Command;
 use std::time::{Instant, UNIX_EPOCH};
 
-/// One test: its program, how long it takes, and the numbers of the bugs whose places it reaches.
+/// One test: how long it takes, and the numbers of the bugs whose places it reaches.
 struct Test {
-    program: usize,
     name: String,
     /// What it is called in tables: with the moment at which its program was built.
     key: String,
@@ -24,108 +24,103 @@ struct Test {
     reaches: BTreeSet<u32>,
 }
 
-/// All of them, the quickest first.
-pub struct Tests {
-    programs: Vec<Program>,
-    tests: Vec<Test>,
-    /// Pairs of test and bug that were run, and passed.
-    asked: BTreeSet<(String, u32)>,
-}
-
-/// What a bug's tests say of it.
+/// What the tests say of a bug.
 pub enum Said {
     /// This one fails with it.
     Found(String),
     /// All that reach it pass; how many they are.
     Nothing(usize),
-    /// There was no time for all.
-    NotYet,
 }
-
-/// Property tests draw the same each time.
-const DRAWN_FROM: (&str, &str) = ("PROPTEST_RNG_SEED", "20");
 
 /// The time limit of a test in seconds, over ten times what it takes.
 const PATIENCE: u64 = 20;
 
-impl Tests {
-    /// Builds the tests of `packages` with the bugs in them, and runs each once with no bug on.
-    pub fn look(packages: &BTreeSet<&str>, until: &dyn Fn() -> bool) -> Result<Tests, String> {
-        let mut words = vec!["test", "--quiet", "--lib", "--tests"];
-        packages.iter().for_each(|package| words.extend(["--package", package]));
-        let mut all = Tests {
-            programs: programs::built_by(tree::cargo_command(&words))?,
-            tests: Vec::new(),
-            asked: BTreeSet::new(),
-        };
-        let known = known();
-        println!("{} test programs", all.programs.len());
-        for program in 0..all.programs.len() {
-            for name in names(&all.programs[program].command)? {
-                let key = format!(
-                    "{} {name} {}",
-                    all.programs[program].name,
-                    built_at(&all.programs[program].command)?
-                );
-                let row = match known.get(&key) {
-                    Some(row) => row.clone(),
-                    None if until() => continue,
-                    None => {
-                        let row = reach(&all.programs[program].command, &name)?;
-                        append("reached.tsv", &format!("{key}\t{row}"))?;
-                        row
+/// Asks the tests of `packages`, those of the first ones first, for the bugs `waiting`; `tell` hears what they say. False when there was no
+/// time for all: then what is still waiting has not been told.
+pub fn ask(
+    packages: &[&str],
+    mut waiting: BTreeSet<u32>,
+    until: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(u32, Said) -> Result<(), String>,
+) -> Result<bool, String> {
+    let mut words = vec!["test", "--quiet", "--lib", "--tests"];
+    packages.iter().for_each(|package| words.extend(["--package", package]));
+    let mut programs = programs::built_by(tree::cargo_command(&words))?;
+    let package = |program: &Program| {
+        let name = program.name.split(':').next().unwrap_or_default().to_string();
+        packages.iter().position(|package| package.trim_start_matches("nandu-") == name)
+    };
+    programs.sort_by_key(package);
+    let text = fs::read_to_string(folder().join("asked.tsv")).unwrap_or_default();
+    let pair = |line: &str| line.split_once('\t').and_then(|(key, n)| Some((key.into(), n.parse().ok()?)));
+    let asked: BTreeSet<(String, u32)> = text.lines().filter_map(pair).collect();
+    let mut passed: BTreeMap<u32, usize> = BTreeMap::new();
+    for program in &programs {
+        let Some(tests) = look(program, until)? else { return Ok(false) };
+        println!("{}: {} tests for {} bugs", program.name, tests.len(), waiting.len());
+        for number in waiting.clone() {
+            for test in tests.iter().filter(|test| test.reaches.contains(&number)) {
+                *passed.entry(number).or_default() += 1;
+                if asked.contains(&(test.key.clone(), number)) {
+                    continue;
+                }
+                if until() {
+                    return Ok(false);
+                }
+                let patience = PATIENCE + test.millis / 100;
+                let name = format!("test {} {}", program.name, test.name);
+                let by = match tree::watch(one(&program.command, &test.name), number, patience)? {
+                    Ended::Well(_) => {
+                        append("asked.tsv", &format!("{}\t{number}", test.key))?;
+                        continue;
                     }
+                    Ended::Never => format!("{name}: no end"),
+                    Ended::Badly(_) => name,
                 };
-                all.tests.extend(Test::read(program, name, key, &row));
+                waiting.remove(&number);
+                tell(number, Said::Found(by))?;
+                break;
             }
         }
-        for test in all.tests.iter().filter(|test| !test.passes) {
-            println!("{} {} fails without a bug: left out", all.programs[test.program].name, test.name);
-        }
-        all.tests.retain(|test| test.passes);
-        all.tests.sort_by(|a, b| a.millis.cmp(&b.millis).then(a.key.cmp(&b.key)));
-        let text = fs::read_to_string(folder().join("asked.tsv")).unwrap_or_default();
-        let pair =
-            |line: &str| line.split_once('\t').and_then(|(key, n)| Some((key.into(), n.parse().ok()?)));
-        all.asked = text.lines().filter_map(pair).collect();
-        Ok(all)
     }
+    for number in waiting {
+        tell(number, Said::Nothing(passed.get(&number).copied().unwrap_or(0)))?;
+    }
+    Ok(true)
+}
 
-    /// Milliseconds that all tests take that reach bug `number`.
-    pub fn cost(&self, number: u32) -> u64 {
-        self.tests.iter().filter(|test| test.reaches.contains(&number)).map(|test| test.millis).sum()
+/// Runs each test of a program once with no bug on; those that pass, the quickest first. Nothing when there was no time for all.
+fn look(program: &Program, until: &dyn Fn() -> bool) -> Result<Option<Vec<Test>>, String> {
+    let known = known();
+    let built = built_at(&program.command)?;
+    let mut tests = Vec::new();
+    for name in names(&program.command)? {
+        let key = format!("{} {name} {built}", program.name);
+        let row = match known.get(&key) {
+            Some(row) => row.clone(),
+            None if until() => return Ok(None),
+            None => {
+                let row = reach(&program.command, &name)?;
+                append("reached.tsv", &format!("{key}\t{row}"))?;
+                row
+            }
+        };
+        tests.extend(Test::read(name, key, &row));
     }
-
-    /// Runs the tests that reach bug `number` until one fails.
-    pub fn ask(&self, number: u32, until: &dyn Fn() -> bool) -> Result<Said, String> {
-        let mut passed = 0;
-        for test in self.tests.iter().filter(|test| test.reaches.contains(&number)) {
-            let program = &self.programs[test.program];
-            passed += 1;
-            if self.asked.contains(&(test.key.clone(), number)) {
-                continue;
-            }
-            if until() {
-                return Ok(Said::NotYet);
-            }
-            let patience = PATIENCE + test.millis / 100;
-            let name = format!("test {} {}", program.name, test.name);
-            match tree::watch(one(&program.command, &test.name), number, patience)? {
-                Ended::Well(_) => append("asked.tsv", &format!("{}\t{number}", test.key))?,
-                Ended::Never => return Ok(Said::Found(format!("{name}: no end"))),
-                Ended::Badly(_) => return Ok(Said::Found(name)),
-            }
-        }
-        Ok(Said::Nothing(passed))
+    for test in tests.iter().filter(|test| !test.passes) {
+        println!("{} {} fails without a bug: left out", program.name, test.name);
     }
+    tests.retain(|test| test.passes);
+    tests.sort_by(|a, b| a.millis.cmp(&b.millis).then(a.key.cmp(&b.key)));
+    Ok(Some(tests))
 }
 
 impl Test {
-    fn read(program: usize, name: String, key: String, row: &str) -> Option<Test> {
+    fn read(name: String, key: String, row: &str) -> Option<Test> {
         let mut fields = row.split('\t');
         let (millis, passes) = (fields.next()?.parse().ok()?, fields.next()? == "passes");
         let reaches = fields.next()?.split_whitespace().filter_map(|n| n.parse().ok()).collect();
-        Some(Test { program, name, key, millis, passes, reaches })
+        Some(Test { name, key, millis, passes, reaches })
     }
 }
 
@@ -154,7 +149,7 @@ fn built_at(program: &Command) -> Result<u128, String> {
 /// One test of a program; what is drawn in it is always the same.
 fn one(program: &Command, name: &str) -> Command {
     let mut command = again(program);
-    command.args(["--exact", name]).env(DRAWN_FROM.0, DRAWN_FROM.1);
+    command.args(["--exact", name]).env(programs::DRAWN_FROM.0, programs::DRAWN_FROM.1);
     command
 }
 

@@ -6,12 +6,12 @@
 //! are asked.
 
 use super::Options;
-use super::asked::{Said, Tests};
+use super::asked::{self, Said};
 use super::journal::{self, Entry, PASSES_SEEDS, SURVIVES};
 use super::scan::{self, Site};
 use super::tree::{self, Edit, Ended};
 use crate::steps::root;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -284,7 +284,9 @@ fn with_traits(edits: &[Edit]) -> Result<Vec<Edit>, String> {
         let is_of_the_file =
             |line: &&str| line.starts_with("//!") || line.starts_with("#![") || line.trim().is_empty();
         let at = text.split_inclusive('\n').take_while(is_of_the_file).map(str::len).sum();
-        let text = "use nandu_base::mutant::{Late as _, Pick as _};\n".into();
+        let text =
+            "#![allow(unused_imports, unused_parens)]\nuse nandu_base::mutant::{Late as _, Pick as _};\n"
+                .into();
         all.push(Edit { number: 0, file: file.into(), start: at, end: at, text });
     }
     Ok(all)
@@ -358,30 +360,26 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
     let by_tests = wanted(&drawn, PASSES_SEEDS);
     if !by_tests.is_empty() {
-        ask(&mut drawn, by_tests, &until)?;
+        ask(&mut drawn, &by_tests, &until)?;
     }
     save(&drawn)?;
     report(&drawn);
     Ok(())
 }
 
-/// Asks the tests: those bugs first that fewest tests reach.
-fn ask(drawn: &mut [Mutant], mut which: Vec<usize>, until: &dyn Fn() -> bool) -> Result<(), String> {
-    let packages: BTreeSet<&str> =
-        MACHINES.iter().map(|machine| machine.crate_name).chain(ALL_MACHINES.iter().copied()).collect();
-    let tests = Tests::look(&packages, until)?;
-    which.sort_by_key(|&at| tests.cost(drawn[at].number));
-    for at in which {
-        if until() {
-            break;
-        }
-        match tests.ask(drawn[at].number, until)? {
-            Said::Found(by) => settle(drawn, at, by, String::new())?,
-            Said::Nothing(passed) => settle(drawn, at, SURVIVES.into(), passed.to_string())?,
-            Said::NotYet => break,
-        }
-    }
-    Ok(())
+/// Asks the tests of the machines' crates, and then of those that run all machines.
+fn ask(drawn: &mut [Mutant], which: &[usize], until: &dyn Fn() -> bool) -> Result<(), String> {
+    let mut packages: Vec<&str> = MACHINES.iter().map(|machine| machine.crate_name).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages.extend(ALL_MACHINES);
+    let numbers: BTreeMap<u32, usize> = which.iter().map(|&at| (drawn[at].number, at)).collect();
+    let waiting = numbers.keys().copied().collect();
+    asked::ask(&packages, waiting, until, &mut |number, said| match said {
+        Said::Found(by) => settle(drawn, numbers[&number], by, String::new()),
+        Said::Nothing(passed) => settle(drawn, numbers[&number], SURVIVES.into(), passed.to_string()),
+    })
+    .map(drop)
 }
 
 /// Puts a verdict into the table.

@@ -160,8 +160,10 @@ mod tests {
         assert!(all.len() >= 400, "{} bugs", all.len());
         for (number, entry) in &all {
             assert_eq!(Entry::read(&format!("{number}\t{}", entry.row())), Some((*number, entry.clone())));
+            // Where tests have not all been asked yet there may be one already.
             let has_a_reason = entry.reason.len() > 10;
-            assert_eq!(entry.verdict == SURVIVES, has_a_reason, "{number}: {entry:?}");
+            assert!(has_a_reason || entry.verdict != SURVIVES, "{number}: {entry:?}");
+            assert!(!has_a_reason || !entry.is_found(), "{number}: {entry:?}");
         }
     }
 }
