@@ -33,13 +33,18 @@ impl Rng {
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n != 0, "no number lies below zero");
-        let mut product = u128::from(self.bits()) * u128::from(n);
+        let product = u128::from(self.bits()) * u128::from(n);
         // What is rejected lies below 2^64 mod n, which is below n: mostly nobody needs to know it.
-        if (product as u64) < n {
-            let threshold = n.wrapping_neg() % n;
-            while (product as u64) < threshold {
-                product = u128::from(self.bits()) * u128::from(n);
-            }
+        if product as u64 >= n { (product >> 64) as u64 } else { self.below_again(product, n) }
+    }
+
+    /// The same where the first product may have to be rejected.
+    #[cold]
+    #[inline(never)]
+    fn below_again(&mut self, mut product: u128, n: u64) -> u64 {
+        let threshold = n.wrapping_neg() % n;
+        while (product as u64) < threshold {
+            product = u128::from(self.bits()) * u128::from(n);
         }
         (product >> 64) as u64
     }

@@ -36,6 +36,8 @@ fn python_loads_the_module_and_runs_a_stack() {
                    print(nandu.run('small-ssd', load, fit='wrap', extend=0)['all']['requests'])";
     let done = Command::new("python3")
         .args(["-c", program])
+        // With `-c` what lies in the folder comes first: here that is the package without its module.
+        .current_dir(folder.path())
         .env("PYTHONPATH", folder.path())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .output()

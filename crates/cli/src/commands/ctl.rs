@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn work_is_told_with_its_end_when_that_is_known() {
-        let work = json!({ "work": "resync", "left_bytes": 3 << 30, "of_bytes": 4_u64 << 30, "bytes_per_second": null, "left_ns": null });
+        let work = json!({ "work": "resync", "left_bytes": 3_u64 << 30, "of_bytes": 4_u64 << 30, "bytes_per_second": null, "left_ns": null });
         assert_eq!(under_way("m", &work), "m: resync 25.0 % done, 3 GiB left\n");
         let work = json!({ "work": "scrub", "left_bytes": 0, "of_bytes": 0, "bytes_per_second": 100_000_000, "left_ns": 90_000_000_000_u64 });
         assert_eq!(under_way("m", &work), "m: scrub 100.0 % done, 0 B left, 100 MB/s, 90.0 s to go\n");

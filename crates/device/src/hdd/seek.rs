@@ -90,8 +90,11 @@ impl SeekTable {
         if let SeekCurve::Points { points } = curve {
             return lines(points, used).map(SeekTable);
         }
-        let table = (0..used).map(|distance| fits(distance, time(distance)));
-        Ok(SeekTable(table.collect::<Result<_, _>>()?))
+        let mut table = Vec::with_capacity(used as usize);
+        for distance in 0..used {
+            table.push(fits(distance, time(distance))?);
+        }
+        Ok(SeekTable(table))
     }
 
     /// The time over `distance` cylinders.
@@ -156,6 +159,7 @@ fn part(value: i128, by: u64) -> i128 {
 }
 
 /// A time that the table can hold.
+#[inline]
 fn fits(distance: u32, ns: i128) -> Result<u32, BuildError> {
     u32::try_from(ns)
         .map_err(|_| BuildError::at("seek", format!("a seek over {distance} cylinders would take {ns} ns")))
