@@ -8,7 +8,7 @@
 
 use super::Reactor;
 use super::legs::LegState;
-use nandu_base::{ByteLen, Counter, Health, Op, Span, TenantShare};
+use nandu_base::{ByteLen, Counter, Health, LayerStats, Op, Span, TenantId, TenantShare};
 use std::fmt::Write;
 
 /// Upper ends of the buckets, in nanoseconds; one more takes what is longer.
@@ -153,25 +153,18 @@ impl Reactor {
             page.sample("export_size_bytes", &[("export", &export.name)], export.size.0);
         }
         let all = || self.exports.all().iter().zip(&self.targets).zip(&self.served);
-        let named = |tenant: nandu_base::TenantId| self.shares[usize::from(tenant.0)].name.as_str();
-        page.figure("export_bytes_total", "counter", "Bytes of requests that were answered.");
-        for ((export, _), served) in all() {
-            for (op, ended) in served.seen() {
-                page.sample(
-                    "export_bytes_total",
-                    &[("export", &export.name), ("op", op.name())],
-                    ended.bytes,
-                );
-            }
-        }
-        page.figure("export_errors_total", "counter", "Requests that were answered with an error.");
-        for ((export, _), served) in all() {
-            for (op, ended) in served.seen() {
-                page.sample(
-                    "export_errors_total",
-                    &[("export", &export.name), ("op", op.name())],
-                    ended.failed,
-                );
+        let named = |tenant: TenantId| self.shares[usize::from(tenant.0)].name.as_str();
+        type Sum = (&'static str, &'static str, fn(&Ended) -> u64);
+        let sums: [Sum; 2] = [
+            ("export_bytes_total", "Bytes of requests that were answered.", |ended| ended.bytes),
+            ("export_errors_total", "Requests that were answered with an error.", |ended| ended.failed),
+        ];
+        for (name, help, of) in sums {
+            page.figure(name, "counter", help);
+            for ((export, _), served) in all() {
+                for (op, ended) in served.seen() {
+                    page.sample(name, &[("export", &export.name), ("op", op.name())], of(ended));
+                }
             }
         }
         page.figure("export_latency_seconds", "histogram", "From a request's arrival to its reply.");
@@ -210,20 +203,17 @@ impl Reactor {
     fn of_devices(&self, page: &mut Page) {
         let nodes = || 0..self.graph.len() as u32;
         let labels = |node: u32| [("device", self.graph.name(node)), ("kind", self.kinds[node as usize])];
-        page.figure("device_requests_total", "counter", "Requests that reached a device.");
-        for node in nodes() {
-            let stats = self.graph.stats(node);
-            for op in Op::ALL.iter().filter(|op| stats.requests[**op as usize] > 0) {
-                let labels = [&labels(node)[..], &[("op", op.name())]].concat();
-                page.sample("device_requests_total", &labels, stats.requests[*op as usize]);
-            }
-        }
-        page.figure("device_bytes_total", "counter", "Bytes of them.");
-        for node in nodes() {
-            let stats = self.graph.stats(node);
-            for op in Op::ALL.iter().filter(|op| stats.bytes[**op as usize] > 0) {
-                let labels = [&labels(node)[..], &[("op", op.name())]].concat();
-                page.sample("device_bytes_total", &labels, stats.bytes[*op as usize]);
+        type ByOp = (&'static str, &'static str, fn(&LayerStats) -> &[u64; Op::ALL.len()]);
+        let by_op: [ByOp; 2] = [
+            ("device_requests_total", "Requests that reached a device.", |stats| &stats.requests),
+            ("device_bytes_total", "Bytes of them.", |stats| &stats.bytes),
+        ];
+        for (name, help, of) in by_op {
+            page.figure(name, "counter", help);
+            for node in nodes() {
+                for (op, &value) in Op::ALL.iter().zip(of(self.graph.stats(node))).filter(|(_, n)| **n > 0) {
+                    page.sample(name, &[&labels(node)[..], &[("op", op.name())]].concat(), value);
+                }
             }
         }
         page.figure("device_errors_total", "counter", "Requests that failed in a device.");
