@@ -173,6 +173,15 @@ impl Sub for ByteLen {
 }
 
 impl ByteLen {
+    /// The length in the largest unit that says it exactly, as one types it: `16 GiB`, `1025 B`.
+    pub fn exact(self) -> String {
+        let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+        match units.iter().find(|(shift, _)| self.0 > 0 && self.0.trailing_zeros() >= *shift) {
+            Some((shift, unit)) => format!("{} {unit}", self.0 >> shift),
+            None => format!("{} B", self.0),
+        }
+    }
+
     /// `n` KiB.
     pub const fn kib(n: u64) -> ByteLen {
         ByteLen(n << 10)
@@ -445,6 +454,20 @@ fn write_scaled(f: &mut fmt::Formatter<'_>, value: u64, scale: u64, name: &str) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_exact() {
+        let said = [
+            (0, "0 B"),
+            (4096, "4 KiB"),
+            (3 << 30, "3 GiB"),
+            (1 << 40, "1 TiB"),
+            ((1 << 40) + 512, "1099511628288 B"),
+        ];
+        for (size, text) in said {
+            assert_eq!(ByteLen(size).exact(), text);
+        }
+    }
 
     #[test]
     fn sizes_parse_with_units() {

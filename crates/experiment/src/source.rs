@@ -360,11 +360,9 @@ fn keep_within(
     ));
 }
 
-/// A size as one would type it: `1GiB`.
+/// A size as one word of a command line: `1GiB`.
 fn typed(bytes: u64) -> String {
-    let units = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1u64 << 10)];
-    let whole = units.iter().find(|(_, unit)| bytes.is_multiple_of(*unit));
-    whole.map_or_else(|| format!("{bytes}B"), |(name, unit)| format!("{}{name}", bytes / unit))
+    ByteLen(bytes).exact().replace(' ', "")
 }
 
 /// What reading changed or guessed.

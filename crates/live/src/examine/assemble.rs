@@ -1,7 +1,7 @@
 //! A stack file for members that were found: anew from their records, or an existing one whose files have other names now.
 
 use super::{Examined, Set, What};
-use crate::over_files::{Member, OverFiles, exact};
+use crate::over_files::{Member, OverFiles};
 use nandu_array::member::record::slots;
 use nandu_base::ByteLen;
 use nandu_stack::load::with_text_at;
@@ -61,7 +61,7 @@ pub fn stack_of(all: &[Examined], set: &Set, hetero: bool) -> Result<OverFiles, 
     let mut option = |key: &str, value: String| options.push((key.to_string(), value));
     match at[0].what.as_ref().expect("a member") {
         What::Mirror(sb) => {
-            option("region_size", format!("\"{}\"", exact(ByteLen(1 << sb.region_shift))));
+            option("region_size", format!("\"{}\"", ByteLen(1 << sb.region_shift).exact()));
             if is_lax {
                 option("flush_scope", "\"leader\"".into());
             }
@@ -69,7 +69,7 @@ pub fn stack_of(all: &[Examined], set: &Set, hetero: bool) -> Result<OverFiles, 
         What::Parity(sb) => {
             let [_, level, layout, chunk_bits, has_journal] = sb.shape;
             option("level", level.to_string());
-            option("chunk", format!("\"{}\"", exact(ByteLen(1 << chunk_bits.min(63)))));
+            option("chunk", format!("\"{}\"", ByteLen(1 << chunk_bits.min(63)).exact()));
             // Level 3 has none.
             if let Some(layout) = LAYOUTS.get(usize::from(layout)) {
                 option("layout", format!("\"{layout}\""));
@@ -78,7 +78,7 @@ pub fn stack_of(all: &[Examined], set: &Set, hetero: bool) -> Result<OverFiles, 
             match (has_journal, journal) {
                 (0, _) => option("write_hole", "\"resync\"".into()),
                 (_, Some(bytes)) if sb.head.map != 0 => {
-                    option("journal_size", format!("\"{}\"", exact(ByteLen(bytes))));
+                    option("journal_size", format!("\"{}\"", ByteLen(bytes).exact()));
                 }
                 _ if chunk_bits > PIECE_BITS => return Err(NO_JOURNAL_SIZE.into()),
                 _ => {} // as by default, if that leaves as much for data
