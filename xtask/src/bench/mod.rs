@@ -200,6 +200,13 @@ fn measure() -> Result<End, String> {
     Ok(if broken.is_empty() { End::Passed } else { End::Failed(broken.join("; ")) })
 }
 
+/// How far above its gate a count may come out on another machine: 1 percent, and 1 where that is less. The same source
+/// counts that much apart where the checkout lies in another folder (the order of functions in the program) and where the
+/// C library picks other copies for the processor; two rounded counts of one quotient add the 1.
+const fn allowance(gate: u64) -> u64 {
+    if gate < 100 { 1 } else { gate.div_ceil(100) }
+}
+
 /// The first count in percent of the second.
 fn percent(value: u64, of: u64) -> u64 {
     (value * 100).div_ceil(of.max(1))
@@ -217,7 +224,7 @@ impl Held {
         let gate = found.ok_or(format!("gates.txt lacks `{name}`"))?;
         let verdict = if value <= gate.goal { "goal met" } else { "above the goal" };
         println!("{name:<18} {value:>12} {:>7} {:>7}   {verdict}: {}", gate.gate, gate.goal, gate.what);
-        if value > gate.gate {
+        if value > gate.gate + allowance(gate.gate) {
             self.broken.push(format!("{name} takes {value} instructions, the gate is {}", gate.gate));
         }
         Ok(())
