@@ -68,6 +68,26 @@ pub enum Notice {
     },
     /// A child that came back is not taken: what it holds does not allow it.
     Refused(u8),
+    /// A start that salvages has gone on without something of a child.
+    Gone(u8, Gone),
+}
+
+/// What a start that salvages goes on without ([`OpenHow::salvage`](crate::OpenHow::salvage)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gone {
+    /// The records of a leg: it is left alone until it is replaced, and the other legs serve.
+    Leg,
+    /// The records of all legs: this one leads a new set with the data that it has. What only the others had is gone, and which data were
+    /// lost before.
+    Set,
+    /// The records of a member that cannot be left out: it is taken for what the stack file says, as it is. What it has missed is not known.
+    Member,
+    /// A list of data that were lost before: they may read as something old.
+    List,
+    /// A member is older than the others, and is taken as it is: what was written to it since is gone.
+    Openings(u64),
+    /// Groups of a ring that were durable, from the first number to the last: what is in them may read as something older.
+    Groups(u64, u64),
 }
 
 /// What a machine does with its data beside serving.

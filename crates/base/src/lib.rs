@@ -30,7 +30,7 @@ pub mod seal;
 pub mod tenancy;
 pub mod units;
 
-pub use admin::{Admin, AdminError, ChildUse, Health, Notice, Upkeep, UpkeepKind};
+pub use admin::{Admin, AdminError, ChildUse, Gone, Health, Notice, Upkeep, UpkeepKind};
 pub use charge::{ChargeTable, Resource, Work};
 pub use context::{Cx, Draft};
 pub use energy::{EnergyPart, MicroWatts, NanoJoules, RamPower, WearRegion};

@@ -132,6 +132,9 @@ pub struct OpenHow {
     pub alone: bool,
     /// Blank members are known to hold the same data everywhere, as fresh media of the simulator do: nothing is copied.
     pub assume_clean: bool,
+    /// Damaged records are no reason to refuse: the machine goes on without them, at the operator's risk, and says what is gone
+    /// ([`Gone`](crate::Gone)). Where others of its members have what is needed it goes on with these, as with `alone`.
+    pub salvage: bool,
 }
 
 /// A part of a device with an erase unit of its own: blocks of a flash chip in one mode.

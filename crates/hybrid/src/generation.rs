@@ -47,6 +47,16 @@ pub struct Stale {
     pub behind: u64,
 }
 
+/// The generation that counts where old members are taken all the same, and which ones those are.
+pub fn salvage(claims: &[Claim]) -> (Generation, Vec<Stale>) {
+    let served = claims.iter().map(|claim| if claim.is_open { claim.generation } else { claim.base });
+    let counts = served.max().unwrap_or(Generation::NONE);
+    let is_old = |claim: &Claim| claim.generation != counts && (claim.is_open || claim.base != counts);
+    let behind = |claim: &Claim| counts.number.saturating_sub(claim.generation.number);
+    let old = claims.iter().enumerate().filter(|(_, claim)| is_old(claim));
+    (counts, old.map(|(member, claim)| Stale { member, behind: behind(claim) }).collect())
+}
+
 /// The generation that counts of members that claim this, or which one is old.
 ///
 /// # Errors

@@ -109,6 +109,9 @@ impl Hybrid {
         if self.phase != Phase::Closing || self.in_flight > 0 || !is_over {
             return;
         }
+        if !self.opening.close_is_due && !self.tell_of_end(cx) {
+            return;
+        }
         self.drop_work(ErrorKind::Gone, cx);
         self.opening.close_is_due = false;
         self.dram.close(cx.pool);

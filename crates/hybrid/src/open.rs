@@ -6,16 +6,20 @@
 //! What follows from the headers is decided in `recover`. At last all members hear twice of the opening
 //! ([`crate::generation`]).
 //!
+//! A clean end tells each ring once more, with the groups that it holds: so the next start misses those that are damaged before the first that
+//! it finds, as well.
+//!
 //! A page that cannot be read is tried again. On flash that stays so where a program or erase was cut off, and it holds
 //! nothing; on a child that is written over it is an error, and the start fails.
 
-use crate::generation::{Claim, Generation, decide};
-use crate::machine::{Hybrid, Tag, whole};
-use crate::record::{Header, Super};
-use crate::recover::accept;
+use crate::generation::{Claim, Generation, Stale, decide, salvage};
+use crate::machine::{Hybrid, Phase, Tag, whole};
+use crate::record::{Gaps, Header, Headless, Sealed, Super};
+use crate::recover::{Accepted, accept};
 use crate::ring::Ring;
 use nandu_base::{
-    ByteLen, ByteOffset, Cx, ErrorKind, Op, OpenError, OpenHow, Payload, PayloadPool, ReqId, Rng,
+    ByteLen, ByteOffset, Content, Cx, DeviceEvent, ErrorKind, Gone, Notice, Op, OpenError, OpenHow, Payload,
+    PayloadPool, ReqId, Rng,
 };
 
 /// Attempts at each request of a start.
@@ -48,6 +52,8 @@ enum Step {
 enum Telling {
     Opening,
     Open,
+    /// A clean end, which only rings hear of.
+    End,
 }
 
 /// The superblocks of a member.
@@ -77,11 +83,17 @@ pub(crate) struct Opening {
     fresh: Generation,
     base: Generation,
     found: Vec<Vec<Header>>,
+    /// Groups that are missing of each ring.
+    gaps: Vec<Gaps>,
+    /// Units of each ring that lack their first header.
+    headless: Vec<Headless>,
     close_mark: u64,
     close_ticket: Option<u64>,
     /// The last commit of an end.
     is_sealing: bool,
     is_parked: bool,
+    /// The rings hear of the end, or have.
+    is_told_of_end: bool,
 }
 
 impl Opening {
@@ -108,6 +120,8 @@ impl Hybrid {
         self.opening.how = how;
         self.opening.supers = vec![Known::default(); self.sizes.len()];
         self.opening.found = vec![Vec::new(); self.rings.len()];
+        self.opening.gaps = vec![Gaps::default(); self.rings.len()];
+        self.opening.headless = vec![Headless::default(); self.rings.len()];
         self.opening.page = Some(cx.pool.allocate_metadata(ByteLen(self.page)));
         self.go_to(Step::Flush(0), cx);
     }
@@ -134,6 +148,7 @@ impl Hybrid {
             Step::Clear(k, unit) if unit == 2 || !self.resets(k) => self.skip(Step::Clear(k + 1, 0)),
             Step::Erase(k, Telling::Opening) if k == members => self.skip(Step::Erase(0, Telling::Open)),
             Step::Erase(k, Telling::Open) if k == members => Step::None,
+            Step::Erase(k, Telling::End) if k == self.disk => Step::None,
             Step::Erase(k, telling) if !self.next_super(k).1 => Step::Tell(k, telling),
             Step::TellFlush(k, telling) if !self.is_volatile(k) => self.skip(Step::Erase(k + 1, telling)),
             Step::Scan(r, unit, _) if unit == self.rings[r].shape.units => self.skip(self.behind_newest(r)),
@@ -224,9 +239,16 @@ impl Hybrid {
     /// The superblock with which a member is told.
     fn told(&self, child: u8, telling: Telling) -> Super {
         let seq = self.opening.supers[usize::from(child)].newest.map_or(1, |(newest, _)| newest.seq + 1);
-        let is_open = telling == Telling::Open;
+        let is_open = telling != Telling::Opening;
         let base = if is_open { Generation::NONE } else { self.opening.base };
-        Super { seq, claim: Claim { generation: self.opening.fresh, base, is_open }, ..self.super_of(child) }
+        let gaps = self.opening.gaps.get(usize::from(child)).copied().unwrap_or_default();
+        let headless = self.opening.headless.get(usize::from(child)).copied().unwrap_or_default();
+        let claim = Claim { generation: self.opening.fresh, base, is_open };
+        let sealed = match telling {
+            Telling::End => self.rings[usize::from(child)].sealed(),
+            Telling::Opening | Telling::Open => Sealed::default(),
+        };
+        Super { seq, claim, gaps, sealed, headless, ..self.super_of(child) }
     }
 
     fn super_of(&self, child: u8) -> Super {
@@ -246,6 +268,12 @@ impl Hybrid {
         let error = cx.requests[id].error.map(|e| e.kind);
         let is_torn = match (self.opening.step, error) {
             (_, None) => false,
+            (_, Some(_)) if self.phase == Phase::Closing && self.opening.tries == TRIES => {
+                return self.opening.abandon(cx.pool);
+            }
+            (_, Some(ErrorKind::Gone)) if self.phase == Phase::Closing => {
+                return self.opening.abandon(cx.pool);
+            }
             (_, Some(ErrorKind::Gone)) => {
                 let child = cx.requests[id].child;
                 return self.open_failed(OpenError::Child(child), cx);
@@ -314,7 +342,9 @@ impl Hybrid {
                     (Some(pages), _) => Step::Scan(r, unit, at + 1 + pages),
                     (None, Step::Look(.., is_last)) if !is_end => Step::Look(r, unit, at + 1, is_last),
                     (None, Step::Look(.., true)) => Step::Scan(r + 1, 0, 0),
-                    (None, Step::Scan(..)) if at > 0 && !is_end => Step::Look(r, unit, at + 1, false),
+                    (None, Step::Scan(..)) if (at > 0 || self.is_headless(r)) && !is_end => {
+                        Step::Look(r, unit, at + 1, false)
+                    }
                     (None, _) => Step::Scan(r, unit + 1, 0),
                 };
                 self.go_to(next, cx);
@@ -355,7 +385,7 @@ impl Hybrid {
     }
 
     /// What the superblocks say.
-    fn decide(&mut self, cx: &Cx<'_>) -> Result<Step, OpenError> {
+    fn decide(&mut self, cx: &mut Cx<'_>) -> Result<Step, OpenError> {
         if let Some(at) =
             self.opening.supers.iter().position(|known| known.is_before && known.newest.is_none())
         {
@@ -382,12 +412,22 @@ impl Hybrid {
             return Ok(Step::Clear(0, 0));
         };
         self.set = found[usize::from(self.disk)].as_ref().unwrap_or(first).set;
-        let mut claims = Vec::new();
+        let (mut claims, mut members) = (Vec::new(), Vec::new());
         for (child, found) in found.iter().enumerate() {
             let Some(have) = found else {
+                if self.opening.how.salvage {
+                    cx.event(DeviceEvent::Notice(Notice::Gone(child as u8, Gone::Member)));
+                    continue;
+                }
+                let places = self.super_places(child as u8);
                 return Err(refused(
-                    format!("{} holds no hybrid disk, but another member does", self.member(child)),
-                    "its data may be needed: put the right member there",
+                    format!(
+                        "{} holds no hybrid disk, but another member does: its records would be at bytes {} and {}",
+                        self.member(child),
+                        self.super_at(child as u8, 0).0,
+                        self.super_at(child as u8, places.0).0
+                    ),
+                    "its data may be needed: put the right member there; or start with salvage to take it for the member, as it is",
                 ));
             };
             let want = self.super_of(child as u8);
@@ -395,7 +435,8 @@ impl Hybrid {
                 let why = format!("{} belongs to another hybrid disk than the others", self.member(child));
                 return Err(refused(why, "put the right member there"));
             }
-            if (Super { seq: 0, claim: Claim::default(), ..*have }) != want {
+            let Super { set, member, members: of, page, unit, size, .. } = *have;
+            if (Super { set, member, members: of, page, unit, size, ..Super::default() }) != want {
                 let why = format!(
                     "{} was made as member {} of {}, of {} bytes with pages of {} and units of {}; the stack file says member {} of {}, {} bytes, {} and {}",
                     self.member(child),
@@ -413,18 +454,23 @@ impl Hybrid {
                 return Err(refused(why, "use the members and the sizes with which it was made"));
             }
             claims.push(have.claim);
+            members.push(child);
         }
-        let decided = decide(&claims).map_err(|stale| {
+        let salvaged = |stale| self.opening.how.salvage.then(|| salvage(&claims)).ok_or(stale);
+        let (decided, old) = decide(&claims).map(|decided| (decided, Vec::new())).or_else(salvaged).map_err(|stale| {
             let times = if stale.behind == 1 { "opening" } else { "openings" };
             refused(
                 format!(
                     "{} is an older copy: it has missed {} {times}",
-                    self.member(stale.member),
+                    self.member(members[stale.member]),
                     stale.behind
                 ),
-                "nothing was changed; put the newest copy of each member there",
+                "nothing was changed; put the newest copy of each member there; or start with salvage to take it as it is",
             )
         })?;
+        for Stale { member, behind } in old {
+            cx.event(DeviceEvent::Notice(Notice::Gone(members[member] as u8, Gone::Openings(behind))));
+        }
         let number = claims.iter().map(|claim| claim.generation.number).max().unwrap_or(0) + 1;
         (self.opening.fresh, self.opening.base) = (Generation { number, tag }, decided);
         Ok(Step::Scan(0, 0, 0))
@@ -432,17 +478,28 @@ impl Hybrid {
 
     /// Keeps a header that belongs where it stands; how many pages it describes.
     fn keep(&mut self, r: usize, unit: u32, at: u32, header: Option<Header>) -> Option<u32> {
+        let known = self.known(r).headless;
         let found = &mut self.opening.found[r];
         let newest = found.iter().map(|h| h.use_number).max().unwrap_or(0);
         let before = found.last().filter(|before| before.unit == unit);
         let goes_on = |h: &Header| match before {
             Some(b) => h.use_number == b.use_number && h.group > b.group,
-            None => at == 0 || h.use_number == newest + 1,
+            None => at == 0 || h.use_number == newest + 1 || known.contains(&h.use_number),
         };
         let header = header.filter(|h| h.set == self.set && (h.unit, h.at) == (unit, at) && goes_on(h))?;
         let pages = header.pages();
         found.push(header);
         Some(pages)
+    }
+
+    /// What the newest superblock of a ring says.
+    fn known(&self, r: usize) -> Super {
+        self.opening.supers[r].newest.map(|(newest, _)| newest).unwrap_or_default()
+    }
+
+    /// Whether a unit of the ring is known to lack its first header.
+    fn is_headless(&self, r: usize) -> bool {
+        self.known(r).headless.iter().any(|&number| number > 0)
     }
 
     /// The step behind the last unit of a ring: the unit that is begun after the newest is looked at where its first header is missing, for that may be
@@ -462,10 +519,13 @@ impl Hybrid {
         let found = std::mem::take(&mut self.opening.found);
         let mut marked = std::collections::BTreeMap::new();
         for (r, headers) in found.iter().enumerate() {
-            match accept(self.rings[r].shape.units, headers) {
+            match accept(self.rings[r].shape.units, headers)
+                .and_then(|accepted| self.fill_gaps(r, accepted, headers, cx))
+            {
                 Ok(accepted) => self.adopt(r, headers, &accepted, &mut marked),
                 Err(why) => {
-                    let remedy = "nothing was changed; a page of that ring was lost: if there is a copy of all members of one moment, put it back";
+                    let remedy = "nothing was changed; a page of that ring was lost: if there is a copy of all members of one moment, \
+                                  put it back; or start with salvage to go on without these groups";
                     return self.open_failed(refused(format!("ring {r}: {why}"), remedy), cx);
                 }
             }
@@ -473,12 +533,57 @@ impl Hybrid {
         self.go_to(Step::Erase(0, Telling::Opening), cx);
     }
 
+    /// Groups that are missing are a reason to refuse, unless a salvage goes on without them, or did before.
+    fn fill_gaps(
+        &mut self,
+        r: usize,
+        mut accepted: Accepted,
+        found: &[Header],
+        cx: &mut Cx<'_>,
+    ) -> Result<Accepted, String> {
+        let Super { gaps: known, sealed, .. } = self.known(r);
+        accepted.miss(sealed);
+        for &(first, last) in accepted.gaps.iter().filter(|&&gap| !known.cover(gap)) {
+            if !self.opening.how.salvage {
+                let counted = || accepted.headers.iter().map(|&at| &found[at]);
+                let byte = |h: &Header| self.rings[r].shape.offset(h.unit, h.at).0;
+                let place = match (counted().rfind(|h| h.group < first), counted().next()) {
+                    (Some(before), _) => format!("behind byte {} of the ring", byte(before)),
+                    (None, Some(after)) => format!("before byte {} of the ring", byte(after)),
+                    (None, None) => "and all others".into(),
+                };
+                return Err(format!("groups {first} to {last} are missing, {place}"));
+            }
+            cx.event(DeviceEvent::Notice(Notice::Gone(r as u8, Gone::Groups(first, last))));
+        }
+        let headless = &mut self.opening.headless[r];
+        if accepted.headless.len() > headless.len() {
+            return Err(format!("{} units lack their first header", accepted.headless.len()));
+        }
+        headless.iter_mut().zip(&accepted.headless).for_each(|(place, &number)| *place = number);
+        self.opening.gaps[r] = Gaps::of(&accepted.gaps);
+        Ok(accepted)
+    }
+
     /// All members know of the opening.
     fn all_told(&mut self, cx: &mut Cx<'_>) {
         if let Some(page) = self.opening.page.take() {
             cx.pool.release(page);
         }
-        self.opened(cx);
+        if self.phase == Phase::Opening {
+            self.opened(cx);
+        }
+    }
+
+    /// Everything is proven, and nothing is under way: tells the rings what they hold. True when they know, or cannot be told: then the next
+    /// start takes what it finds, as after a crash.
+    pub(crate) fn tell_of_end(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !std::mem::replace(&mut self.opening.is_told_of_end, true) && cx.pool.content() != Content::Nothing
+        {
+            self.opening.page = Some(cx.pool.allocate_metadata(ByteLen(self.page)));
+            self.go_to(Step::Erase(0, Telling::End), cx);
+        }
+        self.opening.step == Step::None
     }
 
     /// The end begins. What only waits to be promoted need not be.
@@ -486,6 +591,7 @@ impl Hybrid {
         self.dram.forget_promotions();
         self.opening.close_mark = self.dram.next_since;
         (self.opening.close_ticket, self.opening.is_sealing, self.opening.is_parked) = (None, false, false);
+        self.opening.is_told_of_end = false;
     }
 
     /// Whether collections stop where they are.
@@ -495,7 +601,7 @@ impl Hybrid {
 
     /// Lets DRAM be appended and proven, and each ring be sealed; then lets collections stop.
     pub(crate) fn pump_close(&mut self) {
-        if self.phase != crate::machine::Phase::Closing || self.opening.is_parked {
+        if self.phase != Phase::Closing || self.opening.is_parked {
             return;
         }
         match self.opening.close_ticket {

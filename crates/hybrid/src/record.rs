@@ -2,7 +2,7 @@
 //!
 //! *Superblock.* One page, of which only the first 512 B differ from one to the next: a disk stores these old or new. It names the set, so that
 //! members of different sets are never mixed, and the opening, so that older copies are not ([`crate::generation`]). Each opening writes two on each
-//! member, each over the older one: the first two pages of a ring's child, the last two of the disk. Where pages are erased before they are
+//! member, and a clean end one more on each ring, with the groups that it holds; each over the older one: the first two pages of a ring's child, the last two of the disk. Where pages are erased before they are
 //! programmed again they follow each other through two units, of which the one that does not hold the newest is erased.
 //!
 //! *Group header.* One page in front of the pages that it describes. A unit (erase block) of a ring is a chain of groups
@@ -128,6 +128,63 @@ impl Header {
     }
 }
 
+/// Gaps among the groups of a ring that a salvage went on without, each from its first group to its last.
+///
+/// There is room for [`Gaps::MOST`]; of more the last ones are taken together, with what lies between.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Gaps {
+    count: u8,
+    gaps: [(u64, u64); Gaps::MOST],
+}
+
+impl Gaps {
+    /// How many are told apart.
+    pub const MOST: usize = 20;
+    /// Bytes of the record.
+    const LEN: usize = 8 + 16 * Gaps::MOST;
+
+    /// These gaps, in the order of their groups.
+    pub fn of(all: &[(u64, u64)]) -> Gaps {
+        let mut gaps = Gaps { count: all.len().min(Gaps::MOST) as u8, ..Gaps::default() };
+        for (at, &gap) in all.iter().enumerate() {
+            let place = &mut gaps.gaps[at.min(Gaps::MOST - 1)];
+            *place = if at < Gaps::MOST { gap } else { (place.0, gap.1) };
+        }
+        gaps
+    }
+
+    /// Whether all groups of a gap are known to be missing.
+    pub fn cover(&self, (first, last): (u64, u64)) -> bool {
+        self.gaps[..usize::from(self.count)].iter().any(|&(from, to)| from <= first && last <= to)
+    }
+
+    fn encode(&self, out: &mut [u8]) {
+        out[..8].copy_from_slice(&u64::from(self.count).to_le_bytes());
+        let all = self.gaps.iter().flat_map(|&(from, to)| [from, to]);
+        for (chunk, n) in out[8..Gaps::LEN].chunks_exact_mut(8).zip(all) {
+            chunk.copy_from_slice(&n.to_le_bytes());
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Gaps> {
+        let word = |i: usize| u64::from_le_bytes(bytes[i * 8..i * 8 + 8].try_into().expect("eight"));
+        let count = u8::try_from(word(0)).ok().filter(|&count| usize::from(count) <= Gaps::MOST)?;
+        Some(Gaps { count, gaps: std::array::from_fn(|i| (word(1 + 2 * i), word(2 + 2 * i))) })
+    }
+}
+
+/// Units of a ring without their first header that a salvage went on with, by the numbers of their uses; 0 where there is none.
+pub type Headless = [u64; 6];
+
+/// What a ring holds after a clean end: nothing of it may be missing at the next start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sealed {
+    /// Its first group; 0 where there was no clean end, or the version before wrote the record.
+    pub first: u64,
+    /// Its last group with content; less than the first where it has none.
+    pub last: u64,
+}
+
 /// Which member of a set this is, and what the set is like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Super {
@@ -147,6 +204,12 @@ pub struct Super {
     pub seq: u64,
     /// What the member knows of openings.
     pub claim: Claim,
+    /// Of a ring: what a salvage went on without.
+    pub gaps: Gaps,
+    /// Of a ring: what it holds.
+    pub sealed: Sealed,
+    /// Of a ring: whose later headers count all the same.
+    pub headless: Headless,
 }
 
 impl Super {
@@ -161,6 +224,13 @@ impl Super {
             chunk.copy_from_slice(&n.to_le_bytes());
         }
         for (chunk, n) in out[FIXED..FIXED + 40].chunks_exact_mut(8).zip(opening) {
+            chunk.copy_from_slice(&n.to_le_bytes());
+        }
+        let (gaps, sealed) = out[FIXED + 40..512].split_at_mut(Gaps::LEN);
+        self.gaps.encode(gaps);
+        sealed[..8].copy_from_slice(&self.sealed.first.to_le_bytes());
+        sealed[8..16].copy_from_slice(&self.sealed.last.to_le_bytes());
+        for (chunk, n) in sealed[16..].chunks_exact_mut(8).zip(self.headless) {
             chunk.copy_from_slice(&n.to_le_bytes());
         }
         SEAL.put(out);
@@ -187,6 +257,9 @@ impl Super {
                 base: Generation { number: opening(2), tag: opening(3) },
                 is_open: opening(4) != 0,
             },
+            gaps: Gaps::decode(&bytes[FIXED + 40..512])?,
+            sealed: Sealed { first: word(FIXED + 40 + Gaps::LEN), last: word(FIXED + 48 + Gaps::LEN) },
+            headless: std::array::from_fn(|i| word(FIXED + 56 + Gaps::LEN + i * 8)),
         })
     }
 
@@ -254,8 +327,20 @@ mod tests {
     fn a_superblock_reads_back_and_is_no_header() {
         let generation = |number| Generation { number, tag: number * 1000 };
         let claim = Claim { generation: generation(9), base: generation(8), is_open: true };
-        let record =
-            Super { set: 1, member: 2, members: 3, page: 4096, unit: 65_536, size: 1 << 30, seq: 17, claim };
+        let (gaps, sealed) = (Gaps::of(&[(4, 5), (9, 9)]), Sealed { first: 3, last: 40 });
+        let record = Super {
+            set: 1,
+            member: 2,
+            members: 3,
+            page: 4096,
+            unit: 65_536,
+            size: 1 << 30,
+            seq: 17,
+            claim,
+            gaps,
+            sealed,
+            headless: [5, 9, 0, 0, 0, 1],
+        };
         let mut page = vec![0; 4096];
         record.encode(&mut page);
         assert_eq!(Super::decode(&page), Some(record));
@@ -268,6 +353,19 @@ mod tests {
             }
         }
         assert!(page[512..].iter().all(|&byte| byte == 0), "what a disk stores as a whole");
+    }
+
+    #[test]
+    fn gaps_beyond_those_that_there_is_room_for_are_taken_together() {
+        let all: Vec<(u64, u64)> = (1..=30).map(|n| (n * 10, n * 10 + 1)).collect();
+        let gaps = Gaps::of(&all);
+        assert!(all.iter().all(|&gap| gaps.cover(gap)));
+        assert!(
+            !gaps.cover((9, 10)) && !gaps.cover((11, 12)) && !gaps.cover((10, 20)),
+            "those that are told apart"
+        );
+        assert!(gaps.cover((200, 301)) && !gaps.cover((200, 302)));
+        assert!(!Gaps::default().cover((0, 0)));
     }
 
     proptest::proptest! {

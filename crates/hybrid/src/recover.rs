@@ -4,14 +4,15 @@
 //! nobody knows whether their pages are there. A session begins a new unit at the number behind `D`, so groups of an
 //! earlier session that were dropped may stand in older units with numbers that were given out again: of a unit only
 //! groups below the first of every later unit count. What counts must be without gaps up to `D`; a gap is a page that was
-//! lost, and the start is refused.
+//! lost, and the start is refused. A salvage goes on without these groups, and puts them on record in the superblock of the ring: later
+//! starts know of them.
 //!
 //! Of all mentions of a page in all rings the one with the highest version is true. After a start every page in a ring
 //! counts as dirty: what the disk holds of it is known only within a session.
 
 use crate::machine::Hybrid;
 use crate::map::Where;
-use crate::record::Header;
+use crate::record::{Header, Sealed};
 use crate::ring::Unit;
 use std::collections::BTreeMap;
 
@@ -24,6 +25,34 @@ pub(crate) struct Accepted {
     pub start: u32,
     pub used: u32,
     pub next_use: u64,
+    /// The first group that is there or missing; none where there is no group.
+    pub first: Option<u64>,
+    /// Groups that are missing, from the first to the last.
+    pub gaps: Vec<(u64, u64)>,
+    /// Uses of units of which the first header is missing and others count.
+    pub headless: Vec<u64>,
+}
+
+impl Accepted {
+    /// Adds what a clean end says that the ring holds, and that is not there.
+    pub fn miss(&mut self, sealed: Sealed) {
+        if sealed.first == 0 || sealed.last < sealed.first {
+            return;
+        }
+        match self.first {
+            None => self.gaps.push((sealed.first, sealed.last)),
+            Some(first) => {
+                if first > sealed.first {
+                    self.gaps.insert(0, (sealed.first, (first - 1).min(sealed.last)));
+                }
+                if self.durable < sealed.last {
+                    self.gaps.push(((self.durable + 1).max(sealed.first), sealed.last));
+                }
+            }
+        }
+        // Numbers are not given out twice.
+        self.durable = self.durable.max(sealed.last);
+    }
 }
 
 /// One unit that has a first header, and its groups.
@@ -72,12 +101,16 @@ pub(crate) fn accept(units: u32, found: &[Header]) -> Result<Accepted, String> {
         start: oldest.unit,
         used: place(newest) + 1,
         next_use: newest.use_number + 1,
+        first: None,
+        gaps: Vec::new(),
+        headless: Vec::new(),
     };
     let mut expected = None;
     for (at, chain) in chains.iter().enumerate() {
         let limit = chains[at + 1..].iter().map(|later| later.first).min().unwrap_or(u64::MAX);
         if expected.is_none() && chain.first <= durable && chain.first < limit {
             expected = Some(chain.first);
+            accepted.first = expected;
         }
         for (at, header) in (chain.from..).zip(&found[chain.from..chain.to]) {
             let group = header.group;
@@ -88,18 +121,25 @@ pub(crate) fn accept(units: u32, found: &[Header]) -> Result<Accepted, String> {
             if group >= limit || group > durable {
                 break;
             }
-            if expected.is_some_and(|want| want != group) {
-                return Err(format!("group {} is missing before group {group}", expected.unwrap_or(0)));
+            match expected {
+                Some(want) if want > group => return Err(format!("group {group} comes after group {want}")),
+                Some(want) if want < group => accepted.gaps.push((want, group - 1)),
+                _ => {}
             }
             expected = Some(group + 1);
+            if header.at > 0 && at == chain.from {
+                accepted.headless.push(chain.use_number);
+            }
             accepted.headers.push(at);
         }
     }
     // Where nothing counts, what did has been erased, or nothing was ever proven.
     match expected {
-        Some(next) if next != durable + 1 => Err(format!("groups {next} to {durable} are missing")),
-        _ => Ok(Accepted { durable, ..accepted }),
+        Some(next) if next > durable + 1 => return Err(format!("group {next} comes after group {durable}")),
+        Some(next) if next <= durable => accepted.gaps.push((next, durable)),
+        _ => {}
     }
+    Ok(Accepted { durable, ..accepted })
 }
 
 impl Hybrid {
@@ -186,8 +226,13 @@ mod tests {
         Header { use_number, first, group, durable, unit, at, entries, ..Header::default() }
     }
 
-    fn groups(found: &[Header]) -> Result<Vec<u64>, String> {
-        accept(8, found).map(|a| a.headers.iter().map(|&at| found[at].group).collect())
+    /// The groups that count, or those that are missing.
+    fn groups(found: &[Header]) -> Result<Vec<u64>, Vec<(u64, u64)>> {
+        let accepted = accept(8, found).expect("units in order");
+        match accepted.gaps.is_empty() {
+            true => Ok(accepted.headers.iter().map(|&at| found[at].group).collect()),
+            false => Err(accepted.gaps),
+        }
     }
 
     #[test]
@@ -238,27 +283,49 @@ mod tests {
     #[test]
     fn a_gap_is_refused() {
         let found = [header(0, 1, 1, 1, 0), header(1, 2, 3, 3, 2), header(1, 2, 3, 4, 3)];
-        assert!(groups(&found).unwrap_err().contains("group 2 is missing"));
+        assert_eq!(groups(&found), Err(vec![(2, 2)]));
         let end = [header(0, 1, 1, 1, 0), header(1, 2, 4, 4, 3)];
-        assert!(groups(&end).unwrap_err().contains("groups 2 to 3 are missing"));
+        assert_eq!(groups(&end), Err(vec![(2, 3)]));
+        // All that is there counts for a salvage.
+        let several =
+            [header(0, 1, 1, 1, 0), header(1, 2, 4, 4, 3), header(2, 3, 6, 6, 5), header(2, 3, 6, 9, 8)];
+        let accepted = accept(8, &several).unwrap();
+        assert_eq!((accepted.headers, accepted.durable), (vec![0, 1, 2], 8));
+        assert_eq!(accepted.gaps, [(2, 3), (5, 5), (7, 8)]);
         let order = [header(2, 1, 1, 1, 0), header(1, 2, 2, 2, 1), header(3, 3, 3, 3, 2)];
-        assert!(groups(&order).is_err());
+        assert!(accept(8, &order).is_err());
     }
 
     #[test]
     fn a_header_that_is_missing_is_missed_by_those_of_its_own_unit() {
         // The last one says that what is missing is durable; the first of its unit is missing, in a ring that has another and in one that has not.
         let inside = [header(0, 1, 1, 1, 0), header(0, 1, 1, 3, 2)];
-        assert!(groups(&inside).unwrap_err().contains("groups 2 to 2 are missing"));
+        assert_eq!(groups(&inside), Err(vec![(2, 2)]));
         let first = [header(0, 1, 1, 1, 0), header(1, 2, 2, 3, 2)];
-        assert!(groups(&first).unwrap_err().contains("groups 2 to 2 are missing"));
-        assert!(groups(&[header(0, 1, 1, 2, 1)]).unwrap_err().contains("groups 1 to 1 are missing"));
+        assert_eq!(groups(&first), Err(vec![(2, 2)]));
+        assert_eq!(groups(&[header(0, 1, 1, 2, 1)]), Err(vec![(1, 1)]));
         // Of what nobody has proven a cut may have left any part.
         assert_eq!(
             groups(&[header(0, 1, 1, 1, 0), header(0, 1, 1, 2, 1), header(0, 1, 1, 4, 1)]),
             Ok(vec![1])
         );
         assert_eq!(groups(&[header(0, 1, 1, 2, 0)]), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_a_clean_end_says_is_missed_at_either_end() {
+        let found = [header(1, 2, 4, 4, 3), header(1, 2, 4, 5, 4), header(1, 2, 4, 6, 5)];
+        let gaps = |found: &[Header], first, last| {
+            let mut accepted = accept(8, found).expect("units in order");
+            accepted.miss(Sealed { first, last });
+            (accepted.gaps, accepted.durable)
+        };
+        assert_eq!(gaps(&found, 4, 5), (vec![], 5), "all that counts is there");
+        assert_eq!(gaps(&found, 0, 0), (vec![], 5), "no clean end");
+        assert_eq!(gaps(&found, 6, 5), (vec![], 5), "nothing was there");
+        assert_eq!(gaps(&found, 2, 5), (vec![(2, 3)], 5));
+        assert_eq!(gaps(&found, 2, 7), (vec![(2, 3), (6, 7)], 7));
+        assert_eq!(gaps(&[], 2, 7), (vec![(2, 7)], 7));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!
 //! Unit 0 of the child holds the superblocks, and unit 1 too where units are erased; unit `i` of the ring lies behind.
 
+use crate::record::Sealed;
 use nandu_base::{ByteOffset, Ratio};
 
 /// One unit.
@@ -185,6 +186,12 @@ impl Ring {
     /// Whether everything written is durable and known to be.
     pub fn is_proven(&self) -> bool {
         self.last_content <= self.proven
+    }
+
+    /// What it holds, where everything is proven.
+    pub fn sealed(&self) -> Sealed {
+        let first = (0..self.used).map(|n| self.units[self.nth(n) as usize].first).min();
+        Sealed { first: first.unwrap_or(self.next_group), last: self.last_content }
     }
 
     /// Whether two headers say so.

@@ -162,7 +162,7 @@ pub fn run_with<H: Host, R: Into<Go>>(
     let (built, media) = build(stack, &build_options, content)?;
     let mut engine = Engine::new(built, media, content, host(Instant::ZERO), Instant::ZERO);
     let roots: Vec<u32> = stack.exports.iter().map(|e| e.node).collect();
-    let how = OpenHow { create: true, alone: false, assume_clean: true };
+    let how = OpenHow { create: true, alone: false, assume_clean: true, salvage: false };
     engine.open(how, &roots).map_err(|(node, error)| RunError::Open {
         device: stack.devices[node as usize].name.clone(),
         error,

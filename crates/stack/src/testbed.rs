@@ -9,8 +9,8 @@ use crate::load::{StackError, StackFile};
 use crate::stack::{BuildOptions, Export, Stack};
 use nandu_base::{
     ByteLen, ByteOffset, Content, Deal, DealError, Dealt, ErrorKind, Flags, Instant, IoError, MediumSpec, Op,
-    OpenHow, Payload, PayloadPool, Registry, ReqId, Request, RequestTable, SECTOR, Sector, Span, Stamp,
-    TimerKey,
+    OpenError, OpenHow, Payload, PayloadPool, Registry, ReqId, Request, RequestTable, SECTOR, Sector, Span,
+    Stamp, TimerKey,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -33,7 +33,7 @@ pub struct Done {
 }
 
 /// One stored sector: a stamp of user data, or bytes of a record.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum Cell {
     Stamp(Stamp),
     Bytes(Box<[u8]>),
@@ -46,6 +46,9 @@ struct Disk {
     free_at: Instant,
     cells: BTreeMap<u64, Cell>,
 }
+
+/// What the media of a testbed hold.
+pub struct Media(Vec<(u32, BTreeMap<u64, Cell>)>);
 
 enum Event {
     Complete(ReqId),
@@ -189,6 +192,13 @@ impl Testbed {
     }
 
     fn start(&mut self) -> Result<(), StackError> {
+        let opened = self.start_as(OpenHow { create: true, ..OpenHow::default() })?;
+        opened.unwrap_or_else(|(device, error)| panic!("{device} does not open: {error:?}"));
+        Ok(())
+    }
+
+    /// Builds and opens; which machine does not open, and why.
+    fn start_as(&mut self, how: OpenHow) -> Result<Result<(), (String, OpenError)>, StackError> {
         let built = self.stack.build(&self.options)?;
         self.exports = built.exports.clone();
         for (node, part) in built.parts.iter().enumerate() {
@@ -204,28 +214,72 @@ impl Testbed {
         let tenants = built.tenants.len() + 1;
         self.graph = Graph::new(built.into_parts(|_, _| None), Content::Stamps, tenants);
         for node in 0..self.graph.len() as u32 {
-            self.graph.open(
-                node,
-                OpenHow { create: true, ..OpenHow::default() },
-                self.host.now,
-                &mut self.host,
-            );
+            self.graph.open(node, how, self.host.now, &mut self.host);
             while self.graph.open_result(node).is_none() {
                 assert!(self.step(), "{} waits for nothing while it opens", self.graph.name(node));
             }
-            let result = self.graph.open_result(node);
-            assert!(matches!(result, Some(Ok(()))), "{} does not open: {result:?}", self.graph.name(node));
+            if let Some(Err(error)) = self.graph.open_result(node) {
+                return Ok(Err((self.graph.name(node).to_string(), error.clone())));
+            }
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// Drops every machine and every request, keeps the media, and opens again with another seed.
     pub fn crash(&mut self, seed: u64) {
+        self.drop_all(seed);
+        self.start().expect("what was built once can be built again");
+    }
+
+    /// As [`Testbed::crash`], but a machine may refuse.
+    ///
+    /// # Errors
+    /// Why the first machine that does not open does not.
+    pub fn reopen(&mut self, how: OpenHow, seed: u64) -> Result<(), OpenError> {
+        self.drop_all(seed);
+        let opened = self.start_as(how).expect("what was built once can be built again");
+        opened.map_err(|(_, error)| error)
+    }
+
+    fn drop_all(&mut self, seed: u64) {
         self.host.events.clear();
         self.host.pending.clear();
         self.host.outstanding = 0;
         self.options.seed = seed;
-        self.start().expect("what was built once can be built again");
+    }
+
+    /// What all media hold.
+    pub fn media(&self) -> Media {
+        Media(self.host.disks.iter().map(|(&node, disk)| (node, disk.cells.clone())).collect())
+    }
+
+    /// All media hold this from now on.
+    pub fn restore(&mut self, media: &Media) {
+        for (node, cells) in &media.0 {
+            self.host.disks.get_mut(node).expect("they are of this stack").cells.clone_from(cells);
+        }
+    }
+
+    /// One leaf holds this from now on.
+    pub fn restore_one(&mut self, media: &Media, device: &str) {
+        let node = self.node(device);
+        let (_, cells) = media.0.iter().find(|(of, _)| *of == node).expect("it is a leaf");
+        self.host.disks.get_mut(&node).expect("it is of this stack").cells.clone_from(cells);
+    }
+
+    /// Sectors of a leaf in which bytes of records stand, in order.
+    pub fn records(&self, device: &str) -> Vec<u64> {
+        let cells = &self.host.disks[&self.node(device)].cells;
+        cells.iter().filter(|(_, cell)| matches!(cell, Cell::Bytes(_))).map(|(&sector, _)| sector).collect()
+    }
+
+    /// The bytes of a record in a sector of a leaf. Panics where there is none.
+    pub fn record_mut(&mut self, device: &str, sector: u64) -> &mut [u8] {
+        let node = self.node(device);
+        match self.host.disks.get_mut(&node).and_then(|disk| disk.cells.get_mut(&sector)) {
+            Some(Cell::Bytes(bytes)) => bytes,
+            _ => panic!("sector {sector} of {device} holds no record"),
+        }
     }
 
     /// Sends a request to export `export`. A write carries stamps of its serial number, which is returned.

@@ -17,8 +17,8 @@ use super::layout::{self, Copy, MARKS, UNCHECKED};
 use super::pages::{decode, encode};
 use super::{Integrity, Run, Tag};
 use nandu_base::{
-    ByteLen, Content, Cx, DeviceEvent, ErrorKind, Flags, IoError, Notice, Op, OpenError, OpenHow, Payload,
-    ReqId, SECTOR,
+    ByteLen, Content, Cx, DeviceEvent, ErrorKind, Flags, Gone, IoError, Notice, Op, OpenError, OpenHow,
+    Payload, ReqId, SECTOR,
 };
 
 /// Failed requests of a start that are tried again.
@@ -213,7 +213,7 @@ impl Integrity {
             Step::ZeroFlush => Step::Create(0),
             Step::Create(0) => Step::Create(1),
             Step::Create(_) => return self.serve(cx),
-            Step::Mend(_) => Step::Marks(self.layout.marks),
+            Step::Mend(copy) => self.after_mend(copy),
             Step::Marks(at) => {
                 self.read_marks(at, payload, len, cx);
                 if at + len.0 < self.layout.superblock {
@@ -249,6 +249,10 @@ impl Integrity {
             [Copy::Own, Copy::Own] => Step::Marks(l.marks),
             [Copy::Own, Copy::Damaged | Copy::Blank] => Step::Mend(1),
             [Copy::Damaged | Copy::Blank, Copy::Own] => Step::Mend(0),
+            [Copy::Damaged | Copy::Blank, Copy::Damaged | Copy::Blank] if self.opening.how.salvage => {
+                cx.event(DeviceEvent::Notice(Notice::Gone(0, Gone::Member)));
+                Step::Mend(0)
+            }
             [Copy::Blank, Copy::Blank] if self.opening.how.create => match cx.pool.content() {
                 // A plain simulation begins with fresh media, and reads nothing back.
                 Content::Nothing => Step::Create(0),
@@ -277,11 +281,19 @@ impl Integrity {
                     l.superblock + l.page
                 );
                 let remedy =
-                    "the data begin at byte 0 of the device below and can be read there, unchecked".into();
+                    "start with salvage to have it written anew as the stack file says; or read the data unchecked: they begin at byte 0 of the device below".into();
                 return self.not_opened(OpenError::Refused { why, remedy }, cx);
             }
         };
         self.issue(next, cx);
+    }
+
+    /// What follows when one copy of the superblock is written anew: the other one, where it is not sound either.
+    fn after_mend(&self, copy: usize) -> Step {
+        match (copy, self.opening.copies[1]) {
+            (0, Some(Copy::Damaged | Copy::Blank)) => Step::Mend(1),
+            _ => Step::Marks(self.layout.marks),
+        }
     }
 
     fn read_marks(&mut self, at: u64, payload: Payload, len: ByteLen, cx: &mut Cx<'_>) {
@@ -340,7 +352,7 @@ impl Integrity {
     fn step_failed(&mut self, step: Step, error: IoError, cx: &mut Cx<'_>) {
         match step {
             Step::Superblock(copy) => self.superblock_found(copy, Copy::Damaged, cx),
-            Step::Mend(_) => self.issue(Step::Marks(self.layout.marks), cx),
+            Step::Mend(copy) => self.issue(self.after_mend(copy), cx),
             Step::OldTags(region) => {
                 let blocks = self.layout.per_region() as usize;
                 self.opening.old = vec![UNCHECKED; blocks];

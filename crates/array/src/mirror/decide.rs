@@ -29,6 +29,8 @@ pub enum Start {
     Alone(usize),
     /// Two blank legs become a set.
     Fresh,
+    /// Neither leg has records that can be read: the first one becomes a set with the data that it has, and the other is left alone.
+    Salvaged,
 }
 
 /// How much a returning leg lacks.
@@ -50,10 +52,20 @@ fn refused<T>(why: impl Into<String>, remedy: &str) -> Result<T, OpenError> {
 
 /// How to begin with what was found on the legs called `names`.
 pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenHow) -> Result<Start, OpenError> {
+    let unread = |leg: &Found| matches!(leg, Found::Foreign | Found::Blank);
+    if how.salvage && found.iter().any(unread) {
+        return match (&found[0], &found[1]) {
+            (Found::Valid(a), _) => one(0, a, Found::Absent, names, OpenHow { alone: true, ..how }),
+            (_, Found::Valid(b)) => one(1, b, Found::Absent, names, OpenHow { alone: true, ..how }),
+            _ if found.iter().all(unread) => Ok(Start::Salvaged),
+            _ => Err(OpenError::Gone { device: names[usize::from(unread(&found[0]))].clone() }),
+        };
+    }
     for (leg, name) in found.iter().zip(names) {
         if *leg == Found::Foreign {
             let why = format!("leg `{name}` holds something that is no leg of a mirror");
-            return refused(why, &format!("name another device; or {EMPTY_IT}, if nothing in it is needed"));
+            let remedy = "name another device; if its records are damaged, start with salvage, and the other leg goes on alone";
+            return refused(why, &format!("{remedy}; or {EMPTY_IT}, if nothing in it is needed"));
         }
     }
     match (&found[0], &found[1]) {
@@ -227,7 +239,7 @@ mod tests {
             Start::Pair(y) => Start::Pair(1 - y),
             Start::Solo(y) => Start::Solo(1 - y),
             Start::Alone(y) => Start::Alone(1 - y),
-            Start::Fresh => Start::Fresh,
+            Start::Fresh | Start::Salvaged => *s,
         };
         match (&here, &swapped) {
             (Ok(x), Ok(y)) => assert_eq!(mirrored(x), *y, "the order of the legs decides nothing"),
@@ -313,6 +325,18 @@ mod tests {
             assert!(start(Valid(sb(0, 5)), Valid(sb(0, 5)), how).is_err(), "one leg twice");
             assert!(start(Absent, Absent, how).is_err());
         }
+        // damaged records, and a salvage
+        let salvage = OpenHow { salvage: true, ..plain };
+        for damaged in [Foreign, Blank] {
+            assert_eq!(start(Valid(sb(0, 5)), damaged, salvage), Ok(Start::Alone(0)));
+            assert_eq!(start(Valid(solo(0, 5)), damaged, salvage), Ok(Start::Solo(0)));
+            assert_eq!(start(Foreign, damaged, salvage), Ok(Start::Salvaged));
+            assert!(start(Absent, damaged, salvage).is_err(), "the missing one may lead");
+        }
+        assert!(
+            start(Valid(sb(0, 5)), Absent, salvage).is_err_and(|e| e.contains("alone")),
+            "nothing is damaged"
+        );
         // none
         assert!(start(Blank, Blank, plain).is_err());
         assert_eq!(start(Blank, Blank, create), Ok(Start::Fresh));

@@ -15,7 +15,7 @@ use super::region_map::{D, L};
 use super::{Mirror, Phase};
 use crate::member::InitialSync;
 use crate::member::record::HISTORY;
-use nandu_base::{ByteLen, Cx, DeviceEvent, Instant, OpenError, Rng};
+use nandu_base::{ByteLen, Cx, DeviceEvent, Gone, Instant, Notice, OpenError, Rng};
 
 /// Steps of a start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +55,7 @@ impl Mirror {
                 Ok(OpenStep::Superblocks)
             }
             OpenStep::Superblocks if all(&|l| self.legs[l].loading == 0) => self.open_decide(cx),
-            OpenStep::Maps(start) if all(&|l| self.legs[l].loading == 0) => self.open_maps(start, stores(cx)),
+            OpenStep::Maps(start) if all(&|l| self.legs[l].loading == 0) => self.open_maps(start, cx),
             OpenStep::Settle(start) if all(&|l| self.legs[l].map_is_settled()) => match start {
                 Start::Pair(leader) if !self.planted.opening_in_one_phase => {
                     Ok(self.open_announce(leader, cx))
@@ -113,7 +113,7 @@ impl Mirror {
         }
         let mut how = self.how;
         how.alone |= self.planted.start_pair_alone;
-        let start = decide(&found, &self.names, how)?;
+        let start = decide(&found, &self.names, how).map_err(|error| self.located(error, &found))?;
         if let Start::Pair(y) | Start::Solo(y) | Start::Alone(y) = start
             && self.legs[y].sb.served > self.limits.capacity.0
         {
@@ -130,7 +130,14 @@ impl Mirror {
             Start::Solo(y) | Start::Alone(y) => {
                 self.leader = y;
                 // Who is told to start without an old leg leaves it alone until it is added.
-                let left = matches!((start, found[1 - y]), (Start::Alone(_), Found::Valid(_)));
+                let left = match found[1 - y] {
+                    Found::Valid(_) => matches!(start, Start::Alone(_)),
+                    Found::Foreign | Found::Blank => how.salvage,
+                    Found::Absent => false,
+                };
+                if matches!(found[1 - y], Found::Foreign | Found::Blank) && how.salvage {
+                    cx.event(DeviceEvent::Notice(Notice::Gone(1 - y as u8, Gone::Leg)));
+                }
                 self.set_aside(1 - y, found[1 - y] != Found::Absent && !left);
                 self.load_maps(y, cx);
             }
@@ -138,8 +145,25 @@ impl Mirror {
                 self.set_aside(1, true);
                 self.found_set(cx.now);
             }
+            Start::Salvaged => {
+                self.set_aside(1, false);
+                self.found_set(cx.now);
+                cx.event(DeviceEvent::Notice(Notice::Gone(0, Gone::Set)));
+            }
         }
         Ok(OpenStep::Maps(start))
+    }
+
+    /// Says where the records of a leg should be that holds something else.
+    fn located(&self, error: OpenError, found: &[Found; 2]) -> OpenError {
+        match (error, found.iter().position(|found| *found == Found::Foreign)) {
+            (OpenError::Refused { why, remedy }, Some(leg)) => {
+                let [first, second] = self.layouts[leg].slots;
+                let why = format!("{why}: its records would be at bytes {first} and {second}");
+                OpenError::Refused { why, remedy }
+            }
+            (error, _) => error,
+        }
     }
 
     /// The other leg rejoins later, if it is there.
@@ -182,18 +206,19 @@ impl Mirror {
         u64::from(legs.fold(0, sum)) << 8 | u64::from(self.shift)
     }
 
-    fn open_maps(&mut self, start: Start, stored: bool) -> Result<OpenStep, OpenError> {
-        let y = self.leader;
-        if start == Start::Fresh {
-            self.opened_after_join = true;
-            self.equal_so_far = self.initial_sync == InitialSync::AssumeClean || self.how.assume_clean;
+    fn open_maps(&mut self, start: Start, cx: &mut Cx<'_>) -> Result<OpenStep, OpenError> {
+        let (y, stored) = (self.leader, stores(cx));
+        if let Start::Fresh | Start::Salvaged = start {
+            self.opened_after_join = start == Start::Fresh;
+            let is_clean = self.initial_sync == InitialSync::AssumeClean || self.how.assume_clean;
+            self.equal_so_far = is_clean && start == Start::Fresh;
             if !self.equal_so_far {
                 (0..self.region_count).for_each(|r| self.stale.set(r));
             }
             self.declare_on_leader(true);
             return Ok(OpenStep::Settle(start));
         }
-        self.open_lost()?;
+        self.open_lost(cx)?;
         let was_leader = self.legs[y].sb.leader == self.legs[y].sb.leg;
         let unknown = |bits| if stored { bits } else { 0 };
         self.legs[y].map.loaded(unknown(if was_leader { D } else { D | L }));
@@ -225,7 +250,7 @@ impl Mirror {
     }
 
     /// What was lost before is lost still, whichever leg says so.
-    fn open_lost(&mut self) -> Result<(), OpenError> {
+    fn open_lost(&mut self, cx: &mut Cx<'_>) -> Result<(), OpenError> {
         self.lost = Lost::default();
         for leg in 0..2 {
             if !self.legs[leg].is_in() || !self.legs[leg].names_lost() {
@@ -236,7 +261,9 @@ impl Mirror {
                 let why = format!("leg `{}` has a list of lost data", self.names[leg]);
                 return refuse(why, "open it as a hetero-mirror");
             }
-            if self.legs[leg].hides_lost() {
+            if self.legs[leg].hides_lost() && self.how.salvage {
+                cx.event(DeviceEvent::Notice(Notice::Gone(leg as u8, Gone::List)));
+            } else if self.legs[leg].hides_lost() {
                 let why = format!("the list of lost data on leg `{}` cannot be read", self.names[leg]);
                 return refuse(why, "leave that leg out");
             }
@@ -309,7 +336,7 @@ impl Mirror {
                 }
             }
             Start::Alone(y) => self.write_solo(y, cx),
-            Start::Fresh => self.write_solo(0, cx),
+            Start::Fresh | Start::Salvaged => self.write_solo(0, cx),
         }
         OpenStep::Record(start)
     }

@@ -16,7 +16,7 @@ use super::layout::{OUT, Superblock};
 use super::open::{Slot, Step};
 use super::{Parity, bits};
 use crate::member::{Standing, State, standing};
-use nandu_base::{Cx, OpenError};
+use nandu_base::{Cx, DeviceEvent, Gone, Notice, OpenError};
 
 impl Parity {
     /// The newest superblock of a leg.
@@ -37,7 +37,7 @@ impl Parity {
     pub(super) fn decide(&mut self, cx: &mut Cx<'_>) -> Result<Step, OpenError> {
         let legs = self.legs.len();
         let refused = |why: String, remedy: &str| OpenError::Refused { why, remedy: remedy.into() };
-        let mut blank = 0u16;
+        let (mut blank, mut unread) = (0u16, 0u16);
         let mut found: Vec<Option<Superblock>> = vec![None; legs];
         for (leg, place) in found.iter_mut().enumerate() {
             if self.opening.uses >> leg & 1 == 0 {
@@ -67,11 +67,16 @@ impl Parity {
                     self.legs[leg].slot = slot;
                     *place = Some(sb);
                 }
+                None if self.how.salvage => (blank, unread) = (blank | 1 << leg, unread | 1 << leg),
                 None if self.opening.slots[leg] == [Slot::Blank; 2] => blank |= 1 << leg,
                 None => {
-                    let why = format!("`{name}` holds something else where the array keeps its records");
-                    let remedy = "if nothing in it is needed, empty the file (`truncate -s 0 FILE`, of a block device \
-                                  `blkdiscard -z FILE`) and start once with create";
+                    let [first, second] = self.legs[leg].layout.superblocks;
+                    let why = format!(
+                        "`{name}` holds something else where the array keeps its records, at bytes {first} and {second}"
+                    );
+                    let remedy = "if they are damaged, start with salvage, and the other legs go on without it; if nothing in it is \
+                                  needed, empty the file (`truncate -s 0 FILE`, of a block device `blkdiscard -z FILE`) and start \
+                                  once with create";
                     return Err(refused(why, remedy));
                 }
             }
@@ -86,6 +91,12 @@ impl Parity {
             found.fill(Some(sb));
             blank = 0;
         }
+        if unread != 0 && self.salvage(&mut found, unread, cx) {
+            let step = self.create(cx);
+            self.how.create = false;
+            return step;
+        }
+        blank &= !mask(&found);
         let sets: Vec<[u64; 2]> = found.iter().flatten().map(|sb| sb.head.set).collect();
         if sets.iter().any(|set| *set != sets[0]) {
             return Err(refused("the legs belong to different arrays".into(), "give the legs of one array"));
@@ -105,7 +116,7 @@ impl Parity {
             if stays + 1 < legs || !is_one {
                 return Err(refused(why, "put the legs that were used last in their places"));
             }
-            if !self.how.alone {
+            if !self.how.alone && !self.how.salvage {
                 let remedy = "put the leg that was used last in its place; or start with alone, and the others go on without it";
                 return Err(refused(why, remedy));
             }
@@ -124,6 +135,32 @@ impl Parity {
             return Ok(Step::Agree);
         }
         Ok(self.exclude(cx))
+    }
+
+    /// Goes on without the records of the legs in `unread`. One leg is left alone. Of more each one is taken for what the newest record
+    /// calls it, as it is. True when none has a record: then all become a new set, as they are, and what only the journal held is gone.
+    fn salvage(&mut self, found: &mut [Option<Superblock>], unread: u16, cx: &mut Cx<'_>) -> bool {
+        let mut gone = |leg: usize, what| cx.event(DeviceEvent::Notice(Notice::Gone(leg as u8, what)));
+        let Some(newest) = newest(found) else {
+            let all_are_here = unread == self.all();
+            if all_are_here {
+                gone(0, Gone::Set);
+                (self.how.create, self.how.assume_clean) = (true, true);
+            }
+            return all_are_here;
+        };
+        if unread.count_ones() == 1 && mask(found) | unread == self.all() {
+            gone(unread.trailing_zeros() as usize, Gone::Leg);
+            return false;
+        }
+        for leg in bits(unread) {
+            gone(leg, Gone::Member);
+            let mut sb = newest;
+            sb.head.leg = leg as u8;
+            self.legs[leg].slot = 1;
+            found[leg] = Some(sb);
+        }
+        false
     }
 
     /// The superblock that is right: see the module's page.
@@ -169,7 +206,7 @@ impl Parity {
             self.lost.drop_leg(leg);
         }
         if !self.journaled && !sb.head.clean {
-            if self.not_full() > 0 && !self.how.alone {
+            if self.not_full() > 0 && !self.how.alone && !self.how.salvage {
                 return Err(OpenError::Refused {
                     why: "the array has not ended in order, it has no journal, and a leg is missing or not rebuilt: \
                           blocks of that leg may come back wrong"

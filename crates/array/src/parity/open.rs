@@ -308,6 +308,10 @@ impl Parity {
             return Err(OpenError::Refused { why, remedy: "create the array first".into() });
         }
         let mut rng = Rng::new(self.seed);
+        if self.how.salvage {
+            // Entries of the journal that stands there are not of this set, whatever the seed.
+            rng = rng.fork(1);
+        }
         self.members.sb.head.set = [rng.bits(), rng.bits()];
         self.members.sb.head.seq = 0;
         self.members.sb.since = [0; 16];

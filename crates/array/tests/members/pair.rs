@@ -153,7 +153,7 @@ impl World {
                         out.push(w);
                     }
                     Ok(Start::Alone(y)) => w.open_alone(y, out)?,
-                    Ok(Start::Fresh) => unreachable!("no leg is blank"),
+                    Ok(Start::Fresh | Start::Salvaged) => unreachable!("no leg is blank or damaged"),
                 }
             }
         }

@@ -7,7 +7,7 @@ use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::layout::PAGE;
 use nandu_base::{OpenHow, Span};
 
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
+const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
 
 /// A mirror that has served, and that both legs have served.
 fn made(setup: Setup) -> World {

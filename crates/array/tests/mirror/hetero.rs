@@ -5,7 +5,7 @@ use nandu_array::mirror::HeteroConfig;
 use nandu_array::mirror::hetero::{AckMode, DelayOrder, FlushMode, HoldMode, Manager, OnLimit, WaitLimit};
 use nandu_base::{ByteLen, Op, OpenHow, Span, Stamp};
 
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
+const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
 
 fn made(setup: Setup) -> World {
     let mut w = World::new(setup);

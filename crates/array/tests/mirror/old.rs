@@ -10,8 +10,8 @@ use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::hetero::{AckMode, FlushMode};
 use nandu_base::{OpenHow, Rng, Span};
 
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
-const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false };
+const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
+const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false, salvage: false };
 
 /// How a session ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,8 +6,10 @@ use nandu_array::mirror::hetero::FlushMode;
 use nandu_array::scrub::OnMismatch;
 use nandu_base::{Admin, AdminError, ByteLen, Health, Notice, Op, OpenError, OpenHow, Span};
 
-pub(super) const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false };
-pub(super) const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
+pub(super) const PLAIN: OpenHow =
+    OpenHow { create: false, alone: false, assume_clean: false, salvage: false };
+pub(super) const CREATE: OpenHow =
+    OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
 const SCRUB: Admin = Admin::Scrub { mends: Some(true) };
 
 pub(super) fn made(setup: Setup) -> World {

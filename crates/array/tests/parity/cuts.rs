@@ -6,7 +6,7 @@ use crate::world::{Setup, World};
 use nandu_base::{Op, OpenHow, Rng};
 
 type Story = fn(&mut World);
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
+const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
 
 fn wait(w: &mut World, cookies: &[u64]) {
     if !w.is_over() {

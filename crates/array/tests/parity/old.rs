@@ -6,9 +6,9 @@ use crate::random::seeds;
 use crate::world::{Setup, World};
 use nandu_base::{OpenError, OpenHow, Rng};
 
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
-const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false };
-const ALONE: OpenHow = OpenHow { create: false, alone: true, assume_clean: false };
+const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
+const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false, salvage: false };
+const ALONE: OpenHow = OpenHow { create: false, alone: true, assume_clean: false, salvage: false };
 
 fn some_writes(w: &mut World, rng: &mut Rng) {
     for _ in 0..rng.between(1, 3) {

@@ -5,7 +5,7 @@ use nandu_array::member::InitialSync;
 use nandu_array::parity::WriteHole;
 use nandu_base::{ByteLen, ErrorKind, OpenHow, Span};
 
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
+const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
 
 pub fn world(change: impl FnOnce(&mut Setup)) -> World {
     let mut setup = Setup::small(7);

@@ -6,7 +6,7 @@ use nandu_array::parity::WriteHole;
 use nandu_array::scrub::OnMismatch;
 use nandu_base::{Admin, AdminError, ByteLen, Health, Notice, OpenHow, Span};
 
-const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false };
+const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false, salvage: false };
 const SCRUB: Admin = Admin::Scrub { mends: Some(true) };
 
 /// Three legs of 128 KiB, written, and nothing under way.

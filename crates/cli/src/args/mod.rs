@@ -643,7 +643,8 @@ pub struct ServeArgs {
     /// Start a redundant device on what is there, although the rest may hold newer data
     #[arg(long)]
     pub alone: bool,
-    /// Open damaged stores of emulated drives without what is damaged, and say what is gone
+    /// Go on without what is damaged, in stores of emulated drives and in records of arrays and hybrid disks, and say what
+    /// is gone
     #[arg(long)]
     pub salvage: bool,
     /// Blank members hold the same data everywhere, for example zeros: nothing is copied at the start

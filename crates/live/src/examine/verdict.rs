@@ -101,7 +101,7 @@ fn mirror_start(found: &[mirror::decide::Found; 2], names: &[String; 2]) -> Resu
             };
             Ok(format!("starts with `{}` alone; `{other}` {what}", names[y]))
         }
-        Start::Alone(_) | Start::Fresh => unreachable!("only where it was asked for"),
+        Start::Alone(_) | Start::Fresh | Start::Salvaged => unreachable!("only where it was asked for"),
     }
 }
 

@@ -35,7 +35,8 @@ use host::{Due, Host};
 use legs::{Leg, LegState};
 use memory::Memory;
 use nandu_base::{
-    ByteOffset, DeviceEvent, Instant, Notice, Op, OpenError, OpenHow, ReqId, Span, TenantShare, TimerKey,
+    ByteOffset, DeviceEvent, Gone, Instant, Notice, Op, OpenError, OpenHow, ReqId, Span, TenantShare,
+    TimerKey,
 };
 use nandu_stack::{Graph, LayerStats};
 use ops::Target;
@@ -76,6 +77,8 @@ pub enum News {
     Device(String, Notice),
     /// A device does not take back one that has come: its name, and that of the one.
     NotTaken(String, String),
+    /// A start that salvages went on without something of a member; the names are the device's and the member's.
+    Gone(String, String, Gone),
     /// A device has left out one that it stands on.
     Left {
         /// The device.
@@ -301,6 +304,10 @@ impl Reactor {
                 Notice::Refused(child) => {
                     let child = self.children[node as usize][usize::from(child)];
                     News::NotTaken(device, self.graph.name(child).to_string())
+                }
+                Notice::Gone(child, gone) => {
+                    let child = self.children[node as usize][usize::from(child)];
+                    News::Gone(device, self.graph.name(child).to_string(), gone)
                 }
                 notice => News::Device(device, notice),
             });

@@ -40,7 +40,7 @@ impl Event {
                     Notice::Differ { .. } => "differs",
                     Notice::Mismatch { .. } => "damaged",
                     Notice::Scrubbed { .. } => "scrubbed",
-                    Notice::Retaken { .. } | Notice::Refused(_) => return None,
+                    Notice::Retaken { .. } | Notice::Refused(_) | Notice::Gone(..) => return None,
                 };
                 (what, device, None)
             }

@@ -161,7 +161,12 @@ fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeErro
     let children = built.parts.iter().map(|part| part.children.clone()).collect();
     let parts = built.into_parts(|node, _| computed[node as usize].take());
     let graph = Graph::new(parts, Content::Bytes, shares.len());
-    let how = OpenHow { create: options.create, alone: options.alone, assume_clean: options.assume_clean };
+    let how = OpenHow {
+        create: options.create,
+        alone: options.alone,
+        assume_clean: options.assume_clean,
+        salvage: options.salvage,
+    };
     let setup =
         Setup { graph, kinds, children, media: legs, completions, how, caps: options.caps, shares, emulated };
     Ok(Assembled { reactor: Reactor::new(setup)?, missing, drives, gone })

@@ -4,7 +4,7 @@ use super::metrics::MetricsAt;
 use super::stop::Stopper;
 use crate::reactor::watchdog::Held;
 use crate::reactor::{Caps, LegNews, News};
-use nandu_base::{Health, Notice, OpenError, Span, TenantShare};
+use nandu_base::{Gone, Health, Notice, OpenError, Span, TenantShare};
 use nandu_stack::Stack;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -246,6 +246,7 @@ impl Report {
                     | Notice::Refused(_),
                 )
                 | News::NotTaken(..)
+                | News::Gone(..)
                 | News::Left { .. }
                 | News::Moved { result: Err(_), .. }
                 | News::TurnedAway { .. },
@@ -311,6 +312,9 @@ impl fmt::Display for Report {
                     "{device}: {child} is not taken: its records are not those of the others; see `nandu ctl SOCKET replace`"
                 )
             }
+            Report::News(News::Gone(device, leg, gone)) => {
+                write!(f, "{device}: GONE: {}", said_of(leg, *gone))
+            }
             Report::News(News::Left { device, leg, left, is_leg }) => {
                 write!(f, "{device}: `{leg}` is left out: {}", left.why)?;
                 // After a failed request it does not come back by itself, whatever is tried right now.
@@ -365,6 +369,33 @@ impl fmt::Display for Report {
     }
 }
 
+/// What a start that salvages went on without, in words.
+fn said_of(leg: &str, gone: Gone) -> String {
+    match gone {
+        Gone::Leg => format!(
+            "the records of `{leg}`: the others go on without it, and without what only it held; give it back blank with \
+             `nandu ctl SOCKET replace`"
+        ),
+        Gone::Set => format!(
+            "the records of all legs: `{leg}` leads a new set with the data that it has; what only the others or a journal held, and \
+             the list of data that were lost before"
+        ),
+        Gone::Member => {
+            format!("the records of `{leg}`: it is taken as it is, and what it has missed is not known")
+        }
+        Gone::List => {
+            format!("the list of lost data on `{leg}`: what was lost before may read as something older")
+        }
+        Gone::Openings(1) => format!("what was written to `{leg}` in the last opening: it is an older copy"),
+        Gone::Openings(n) => {
+            format!("what was written to `{leg}` in the last {n} openings: it is an older copy")
+        }
+        Gone::Groups(first, last) => format!(
+            "groups {first} to {last} of `{leg}`: any page that was written in them reads as something older; nothing says which"
+        ),
+    }
+}
+
 fn say(f: &mut fmt::Formatter<'_>, device: &str, notice: Notice) -> fmt::Result {
     match notice {
         Notice::Health(Health::Whole) => write!(f, "{device}: whole: all data are where they should be"),
@@ -390,6 +421,7 @@ fn say(f: &mut fmt::Formatter<'_>, device: &str, notice: Notice) -> fmt::Result 
             "{device}: {regions} regions were being written when it stopped: their checksums are made anew ({differing} blocks differ)"
         ),
         Notice::Refused(_) => write!(f, "{device}: a leg is not taken"),
+        Notice::Gone(..) => write!(f, "{device}: GONE: records of a leg"),
     }
 }
 

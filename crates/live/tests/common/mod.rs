@@ -34,6 +34,8 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 pub struct Served {
     pub socket: PathBuf,
     pub control: PathBuf,
+    /// What was reported until clients could connect.
+    pub said: Vec<String>,
     stopper: Stopper,
     thread: Option<JoinHandle<Result<Ended, ServeError>>>,
 }
@@ -67,16 +69,18 @@ impl Served {
                 let _ = sender.send(report.clone()); // nobody listens once it is ready
             })
         });
+        let mut said = Vec::new();
         loop {
             match reports.recv_timeout(DEADLINE) {
                 Ok(Report::Ready { .. }) => break,
-                Ok(_) => {}
+                Ok(report) => said.push(report.to_string()),
                 Err(_) => return Err(thread.join().expect("no panic").expect_err("it is not ready")),
             }
         }
         Ok(Served {
             socket: socket.unwrap_or_default(),
             control: control.unwrap_or_default(),
+            said,
             stopper,
             thread: Some(thread),
         })

@@ -56,7 +56,7 @@ fn refuse(block: &Block, keys: &[&str]) -> Result<(), ParamError> {
     }
 }
 
-fn controller(disk: &Block, blocks: &[Block]) -> Result<Controller, ParamError> {
+pub(super) fn controller(disk: &Block, blocks: &[Block]) -> Result<Controller, ParamError> {
     let by_last = |read: &str, write: &str| {
         Ok::<_, ParamError>(ByLast { read: time(disk, read)?, write: time(disk, write)? })
     };
@@ -107,7 +107,7 @@ fn extra_disconnect(disk: &Block) -> Result<ExtraDisconnect, ParamError> {
     })
 }
 
-fn buffer(disk: &Block, segment: u64) -> Result<BufferSpec, ParamError> {
+pub(super) fn buffer(disk: &Block, segment: u64) -> Result<BufferSpec, ParamError> {
     let most = disk.whole("Maximum read-ahead (blks)")?;
     let read_ahead = match disk.whole("Buffer continuous read")? {
         0 => ReadAhead::None,

@@ -1,5 +1,6 @@
 use super::params::{millionths, read};
 use super::*;
+use nandu_base::Span;
 use std::fs;
 
 /// A folder with files of this text, which goes with the value.
@@ -106,4 +107,87 @@ fn spares_lie_where_each_scheme_has_them() {
     }
     let error = runs(11).unwrap_err().to_string();
     assert!(error.contains("`Sparing scheme used = 11` is not from 0 to 10"), "{error}");
+}
+
+/// A disk with these values of keys, and 0 for all others.
+fn disk(with: &[(&str, &str)]) -> Vec<params::Block> {
+    let keys = [
+        "Read hit over. after read",
+        "Read hit over. after write",
+        "Read miss over. after read",
+        "Read miss over. after write",
+        "Write miss over. after read",
+        "Write miss over. after write",
+        "Write hit over. after read",
+        "Write hit over. after write",
+        "Read disconnect afterread",
+        "Read disconnect afterwrite",
+        "First reselect overhead",
+        "Data preparation overhead",
+        "Read completion overhead",
+        "Write completion overhead",
+        "Bulk sector transfer time",
+        "High (read) water mark",
+        "Set watermark by reqsize",
+        "Never disconnect",
+        "Extra write disconnect",
+        "Minimum seek delay",
+        "Allow write prebuffering",
+        "Preseeking level",
+        "Maximum read-ahead (blks)",
+        "Buffer continuous read",
+        "Enable caching in buffer",
+        "Number of buffer segments",
+        "Read-ahead over requested",
+        "Allow read hits on write data",
+        "Use separate write segment",
+        "Read-ahead on idle hit",
+        "Allow almost read hits",
+        "Read any free blocks",
+        "Immediate buffer read",
+        "Immediate buffer write",
+        "Stop prefetch in sector",
+    ];
+    let value = |key: &str| with.iter().find(|(name, _)| *name == key).map_or("0", |(_, value)| value);
+    let lines: Vec<String> = keys.iter().map(|key| format!("{key} = {}", value(key))).collect();
+    let text = format!("disksim_disk D {{ {} }}", lines.join(",\n"));
+    let name: String = with.iter().flat_map(|(key, value)| [&key[..4], value]).collect();
+    let folder = Folder::new(&name.replace([' ', '/'], "_"), &[("disk.parv", &text)]);
+    read(&folder.0.join("disk.parv"), text_of).unwrap()
+}
+
+/// What is read ahead may take the place of what was asked for (1), or that is gone when the request is done (-1).
+#[test]
+fn read_ahead_over_what_was_requested_has_three_values() {
+    for (value, keeps) in [("0", true), ("1", false), ("-1", false)] {
+        let blocks = disk(&[("Enable caching in buffer", "1"), ("Read-ahead over requested", value)]);
+        let buffer = model::buffer(&blocks[0], 8).unwrap_or_else(|error| panic!("{value}: {error}"));
+        assert_eq!(buffer.keeps_what_was_read, keeps, "{value}");
+    }
+}
+
+/// A drive that never leaves the bus takes no time to leave it and to come back, and sends what it has at once.
+#[test]
+fn a_drive_that_never_disconnects_stays_on_the_bus() {
+    let times = [
+        ("Read disconnect afterread", "0.1"),
+        ("Read disconnect afterwrite", "0.2"),
+        ("First reselect overhead", "0.3"),
+        ("Set watermark by reqsize", "1"),
+        ("High (read) water mark", "0.5"),
+        ("Extra write disconnect", "1"),
+    ];
+    for (stays, leaves) in [("0", false), ("1", true)] {
+        let mut with = times.to_vec();
+        with.push(("Never disconnect", stays));
+        if !leaves {
+            with.retain(|(key, _)| *key != "Extra write disconnect");
+        }
+        let blocks = disk(&with);
+        let bus = model::controller(&blocks[0], &blocks).unwrap_or_else(|error| panic!("{stays}: {error}"));
+        assert_eq!(bus.reselect == Span::ZERO, leaves, "{stays}");
+        assert_eq!(bus.read_disconnect.read == Span::ZERO, leaves, "{stays}");
+        assert_eq!(bus.read_watermark_ppm == 0, leaves, "{stays}");
+        assert!(bus.extra_disconnect.is_none(), "{stays}");
+    }
 }
