@@ -181,7 +181,7 @@ pub type Headless = [u64; 6];
 pub struct Sealed {
     /// Its first group; 0 where there was no clean end, or the version before wrote the record.
     pub first: u64,
-    /// Its last group with content; less than the first where it has none.
+    /// Its last group with content, or the last that is proven; less than the first where it has none.
     pub last: u64,
 }
 

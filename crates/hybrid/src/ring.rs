@@ -188,10 +188,10 @@ impl Ring {
         self.last_content <= self.proven
     }
 
-    /// What it holds, where everything is proven.
+    /// What it holds after a clean end: of what a collection had begun to move copies may stand behind what is proven.
     pub fn sealed(&self) -> Sealed {
         let first = (0..self.used).map(|n| self.units[self.nth(n) as usize].first).min();
-        Sealed { first: first.unwrap_or(self.next_group), last: self.last_content }
+        Sealed { first: first.unwrap_or(self.next_group), last: self.last_content.min(self.proven) }
     }
 
     /// Whether two headers say so.

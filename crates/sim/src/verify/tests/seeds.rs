@@ -41,6 +41,22 @@ fn a_map_that_could_not_be_read_once_is_not_believed_later() {
     hold_shape(Shape::named("hetero-mirror-of-unlike").expect("a family"), 1671);
 }
 
+/// A collection had begun to move pages when a ring was closed: the copies stood behind what was proven, and the record of the end named them.
+#[test]
+fn a_ring_is_not_held_to_copies_that_were_never_proven() {
+    for seed in [5166, 5481, 5757] {
+        let options = VerifyOptions {
+            shape: Shape::named("hybrid").expect("a family"),
+            first_seed: seed,
+            seeds: 1,
+            crash: true,
+            ..VerifyOptions::default()
+        };
+        let report = verify(&options, |_| {}).expect("the stack can be built");
+        assert!(report.failures.is_empty(), "seed {seed}: {:?}", report.failures);
+    }
+}
+
 /// Trims that were about to go on record were nowhere when the page for the record had to be cleared first: what was
 /// erased then let an older version come back after a cut.
 #[test]
