@@ -26,7 +26,9 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     let shape = shape(args.stack.as_deref(), around, crate::registry())?;
     let (shape, divided_by) = if args.full_size { (shape, None) } else { shape.shrunk(crate::registry()) };
     if let Some(by) = divided_by {
-        talk.note(format!("sizes and blocks of the stack are divided by {by}; --full-size leaves them"));
+        talk.note(format!(
+            "sizes and blocks of the stack are divided, by up to {by}; --full-size leaves them"
+        ));
     }
     let options = VerifyOptions {
         shape,

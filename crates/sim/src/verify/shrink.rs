@@ -2,7 +2,9 @@
 //! wrong in a small drive sooner.
 //!
 //! Every capacity, size, offset and number of blocks that the file gives is divided by the largest power of two with which the stack can still
-//! be built, and drives get blocks of a few pages. What is not given follows: spare room, chunks and times stay what they are.
+//! be built, and drives get blocks of a few pages, which counts as a part of that. Then each device by itself is divided further, as far as
+//! the stack can be built: one whose least size is large does not keep the others from it. What is not given follows: spare room, chunks and
+//! times stay what they are.
 
 use super::Shape;
 use nandu_base::{ByteLen, Registry};
@@ -12,6 +14,8 @@ use nandu_stack::{BuildOptions, Stack};
 const LARGE: u64 = 64 << 20;
 /// Exports stay at least as large, so that there is something to do.
 const LEAST: u64 = 2 << 20;
+/// And as large where one device after the other is made smaller: what is beside them may have stayed large.
+const ENOUGH: u64 = 32 << 20;
 /// Pages of a block of a drive that has more.
 const PAGES: u64 = 16;
 /// What is made smaller.
@@ -49,13 +53,33 @@ pub fn shrink(text: &str, registry: &Registry) -> Option<(String, u64)> {
     if exported(text, registry)? <= LARGE {
         return None;
     }
-    let whole = with_small_blocks(&with_capacities(text, registry)?);
-    let by = (1..24).rev().map(|bits| 1u64 << bits);
-    by.filter_map(|by| {
-        let smaller = divided(&whole, by);
-        exported(&smaller, registry).is_some_and(|bytes| bytes >= LEAST).then_some((smaller, by))
-    })
-    .next()
+    let whole = with_capacities(text, registry)?;
+    let fits = |text: &String, least| exported(text, registry).is_some_and(|bytes| bytes >= least);
+    let by = |text: &str| {
+        let all =
+            (1..24).rev().map(|bits| (1u64 << bits, divided(&with_small_blocks(text, 1 << bits), 1 << bits)));
+        all.into_iter().find(|(_, smaller)| fits(smaller, LEAST))
+    };
+    let (mut most, mut smallest) = by(&whole)?;
+    let names: Vec<String> =
+        smallest.lines().filter(|line| line.starts_with('[')).map(str::to_string).collect();
+    for name in names {
+        let at = smallest.lines().position(|line| *line == name)?;
+        let lines: Vec<&str> = smallest.lines().collect();
+        let len =
+            lines[at + 1..].iter().position(|line| line.starts_with('[')).map_or(lines.len() - at, |n| n + 1);
+        let text = |part: &[&str]| part.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let (before, own, behind) =
+            (text(&lines[..at]), text(&lines[at..at + len]), text(&lines[at + len..]));
+        let further = (1..24).rev().map(|bits| (1u64 << bits, divided(&own, 1 << bits)));
+        let whole = further.map(|(by, own)| (by, format!("{before}{own}{behind}")));
+        if let Some((by, smaller)) =
+            whole.filter(|(_, whole)| *whole != smallest).find(|(_, whole)| fits(whole, ENOUGH))
+        {
+            (most, smallest) = (most.max(by), smaller);
+        }
+    }
+    Some((smallest, most))
 }
 
 impl Shape {
@@ -71,17 +95,26 @@ impl Shape {
     }
 }
 
-/// The text with few pages in the blocks of each drive.
-fn with_small_blocks(text: &str) -> String {
+/// The text with few pages in the blocks of each drive whose blocks will be divided by `by`. Where it names both numbers, what the
+/// pages are divided by is taken off what the blocks will be.
+fn with_small_blocks(text: &str, by: u64) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut out = String::new();
     for table in lines.chunk_by(|_, next| !next.starts_with('[')) {
         let is_pages = |line: &&str| line.trim_start().starts_with("pages_per_block");
         let has_pages = table.iter().any(is_pages);
+        let number =
+            |line: &&str| line.split_once('=').and_then(|(_, value)| value.trim().parse::<u64>().ok());
+        let pages = table.iter().find(|line| is_pages(line)).and_then(number).unwrap_or(PAGES);
+        let less = (pages / PAGES).clamp(1, by);
+        let is_blocks = |line: &&str| line.trim_start().starts_with("blocks_per_plane");
         for line in table {
             let is_drive = line.replace(' ', "").starts_with("kind=\"ssd\"");
-            match line.split_once('=').and_then(|(_, value)| value.trim().parse::<u64>().ok()) {
-                Some(pages) if is_pages(line) => out += &format!("pages_per_block = {}\n", pages.min(PAGES)),
+            match number(line) {
+                Some(pages) if is_pages(line) => out += &format!("pages_per_block = {}\n", pages / less),
+                Some(blocks) if is_blocks(line) && less > 1 => {
+                    out += &format!("blocks_per_plane = {}\n", blocks * less)
+                }
                 _ if is_drive && !has_pages => out += &format!("{line}\npages_per_block = {PAGES}\n"),
                 _ => out += &format!("{line}\n"),
             }
@@ -160,6 +193,25 @@ mod tests {
         let registry = &nandu_stack::builtin();
         let (smaller, _) = shrink(text, registry).expect("1 TB is large");
         assert!(exported(&smaller, registry).is_some_and(|bytes| bytes <= LARGE), "{smaller}");
+    }
+
+    /// Each stack of the repository: what serves little is made of little.
+    #[test]
+    fn every_large_stack_becomes_a_small_one() {
+        let registry = &nandu_stack::builtin();
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../stacks");
+        let mut large = 0;
+        for file in std::fs::read_dir(folder).expect("stacks").flatten() {
+            let text = std::fs::read_to_string(file.path()).expect("a stack");
+            if exported(&text, registry).is_none_or(|bytes| bytes <= LARGE) {
+                continue;
+            }
+            let (smaller, by) = shrink(&text, registry).unwrap_or_else(|| panic!("{file:?} stays large"));
+            let bytes = exported(&smaller, registry).expect("it can be built");
+            assert!(by > 1 && bytes <= 8 * LARGE, "{file:?}: {} are exported", ByteLen(bytes));
+            large += 1;
+        }
+        assert!(large > 25, "{large}");
     }
 
     #[test]
