@@ -24,7 +24,7 @@ struct Node {
     /// Of a mirror: which legs are members and lack nothing.
     members: [bool; 2],
     leader: usize,
-    /// Of a mirror: it has left a leg out that only was late, or that led and was to follow. An error of the other one may be on its way by then.
+    /// It has left a leg out that only was late, or that led and was to follow. An error of another one may be on its way by then.
     degraded: bool,
     /// Of a parity array: whether all legs are rebuilt, and durably called so; whether it has a journal.
     whole: bool,
@@ -258,6 +258,7 @@ impl Watch {
                 self.counters.clear();
                 graph.machine(at as u32).counters(&mut self.counters);
                 self.nodes[at].journaled = figure(&self.counters, "journal_slots") > 0;
+                self.nodes[at].degraded |= figure(&self.counters, "legs_timed_out") > 0;
             }
         }
         for (at, node) in self.nodes.iter_mut().enumerate().filter(|(_, n)| n.is_mirror()) {
@@ -266,8 +267,8 @@ impl Watch {
             let is_current = figure(&self.counters, "stale_regions") == 0;
             let leader = figure(&self.counters, "leader_leg");
             node.leader = usize::from(leader == 1);
-            let left_out = figure(&self.counters, "degrades") + figure(&self.counters, "planned_swaps");
-            node.degraded |= left_out > 0;
+            let late = ["degrades", "planned_swaps", "leg_a_timeouts", "leg_b_timeouts"];
+            node.degraded |= late.iter().any(|name| figure(&self.counters, name) > 0);
             node.members = [("leg_a_is_member", 0), ("leg_b_is_member", 1)]
                 .map(|(name, leg)| figure(&self.counters, name) == 1 && (leg == leader || is_current));
         }
@@ -280,7 +281,7 @@ impl Watch {
         match node.kind {
             "mirror" | "hetero-mirror" if node.degraded => node.struck || below.any(|struck| struck),
             "mirror" | "hetero-mirror" => node.struck || below.all(|struck| struck),
-            "parity" => node.struck || below.filter(|&struck| struck).count() > 1,
+            "parity" => node.struck || below.filter(|&struck| struck).count() > usize::from(!node.degraded),
             _ => node.struck || below.any(|struck| struck),
         }
     }

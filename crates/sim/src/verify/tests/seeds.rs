@@ -57,6 +57,12 @@ fn a_ring_is_not_held_to_copies_that_were_never_proven() {
     }
 }
 
+/// One leg of a mirror was late for too long and was left out in the moment in which the other one was lost.
+#[test]
+fn a_leg_that_is_late_explains_failures_when_the_other_is_lost() {
+    hold_file(LATE_BESIDE_LOST, 1843);
+}
+
 /// Trims that were about to go on record were nowhere when the page for the record had to be cleared first: what was
 /// erased then let an older version come back after a cut.
 #[test]
@@ -739,3 +745,69 @@ fn a_cache_that_gives_blocks_up_counts_them_no_more() {
 fn a_cache_asks_a_refusing_device_again_for_those_who_wait_only() {
     hold_shape(Shape::named("cache-write-back").expect("a family of this name"), 910_030);
 }
+
+const LATE_BESIDE_LOST: &str = r#"[export.data]
+device = "mirror5"
+
+[device.ssd1]
+kind = "ssd"
+profile = "tlc-2019"
+channels = 2
+chips_per_channel = 1
+dies_per_chip = 2
+planes_per_die = 2
+blocks_per_plane = 18
+page_size = 4096
+pages_per_block = 8
+spare_factor = "726/1152"
+mapping = { kind = "cftl", cmt_size = 38, switching = { kind = "by-access", reads = 5, writes = 5, pages = 7 }, gc_batch = 6, eviction_write = "async", data_program = "at-once" }
+reclaim_unit = "die"
+gc = { kind = "cost-benefit", threshold = 4, copyback = false, separate_frontier = false, mode = "foreground" }
+wear = { free_block_order = "fifo", static_wl_threshold = 3, static_wl_interval = 1 }
+die_scheduler = { kind = "out-of-order", max_read_bypass = 3, suspend = { max_per_program = 3, max_per_erase = 5, suspend_latency = "100 us", resume_latency = "0 us" } }
+allocation_order = ["die", "chip", "plane", "channel"]
+
+[device.fault2]
+kind = "fault"
+below = "ssd1"
+flush_error_rate = "1/500"
+cache = { size = 4096, destage_interval = "5000 us" }
+loss = { kind = "random", mean_interval = "132 ms", outage = "9658 us" }
+
+[device.ssd3]
+kind = "ssd"
+profile = "mlc-2019"
+channels = 1
+dies_per_chip = 2
+planes_per_die = 2
+blocks_per_plane = 29
+page_size = 512
+pages_per_block = 8
+spare_factor = "12/29"
+mapping = { kind = "fast", log_blocks = 3, use_free_blocks = false, sequential_log_block = true, interleave = 6 }
+gc = { kind = "greedy", copyback = true, idle_free_target = 2, idle_after = "20000 us" }
+wear = { free_block_order = "least-worn", static_wl_threshold = 1, static_wl_interval = 1 }
+write_buffer = { size = 4608, link_bandwidth = 16777216, dirty_share = "1", dirty_expire = "500 us", max_programs = 1 }
+
+[device.fault4]
+kind = "fault"
+below = "ssd3"
+flush_error_rate = "1/100"
+cache = { size = 16384, destage_interval = "20 us" }
+
+[device.mirror5]
+kind = "mirror"
+legs = ["fault2", "fault4"]
+region_size = "64 KiB"
+bitmap_delay = "1 ms"
+max_dirty_regions = 32
+resync_chunk = 4096
+resync_depth = 3
+read_policy = "shortest-queue"
+write_retries = 1
+initial_sync = "assume-clean"
+failback = "manual"
+mark_ahead = 8
+leg_queue_depth = [1, 1]
+request_timeout = "3 ms"
+"#;
