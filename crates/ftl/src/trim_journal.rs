@@ -6,14 +6,14 @@
 //! into a page of the drive. At a restart an extent beats every page of it whose number is not larger.
 //!
 //! An extent is needed while an older page than its own exists anywhere on the drive. Records that nobody needs are
-//! dropped. When [`RECORDS_MAX`] is reached, what is still unmapped is written anew as of now, into as few records as
+//! dropped. When there are as many as may be ([`RECORDS_MAX`] by default), what is still unmapped is written anew as of now, into as few records as
 //! possible; the old ones stay readable until everything issued before is complete.
 //!
 //! Own design; the papers are silent about trim. RAM: 16 bytes per extent that is on record.
 
 use crate::address::{Lpn, Ppn};
 
-/// Records on the drive above which the journal is written anew.
+/// Records on the drive above which the journal is written anew, at most.
 pub const RECORDS_MAX: usize = 16;
 /// Bytes of a record before its extents: magic, count.
 const HEADER: usize = 8;
@@ -55,14 +55,20 @@ pub struct TrimJournal {
 
 impl Default for TrimJournal {
     fn default() -> TrimJournal {
-        TrimJournal::for_parts(1)
+        TrimJournal::new(1, RECORDS_MAX)
     }
 }
 
 impl TrimJournal {
-    /// An empty journal whose records each concern one of `parts` parts of the drive.
-    pub fn for_parts(parts: usize) -> TrimJournal {
-        TrimJournal { pending: Vec::new(), records: Vec::new(), most: parts.max(1) * RECORDS_MAX }
+    /// An empty journal whose records each concern one of `parts` parts of the drive, and that is written anew when there are `most` for each
+    /// part, 1 to [`RECORDS_MAX`].
+    pub fn new(parts: usize, most: usize) -> TrimJournal {
+        TrimJournal { pending: Vec::new(), records: Vec::new(), most: parts.max(1) * most }
+    }
+
+    /// An empty one of the same drive.
+    pub fn emptied(&self) -> TrimJournal {
+        TrimJournal::new(1, self.most)
     }
 
     /// Pages that its records may take on a drive of `logical` pages of `page` bytes, in `parts` parts: what is unmapped, twice while it
@@ -164,10 +170,12 @@ impl TrimJournal {
         self.records[slot as usize].take().expect("a record that is dropped exists").ppn
     }
 
-    /// Slots whose records nobody needs when the oldest page on the drive has number `oldest`.
-    pub fn unneeded(&self, oldest: u64) -> Vec<u32> {
+    /// Slots whose records nobody needs when the oldest page on the drive has number `oldest`. With `by_first`, a planted fault, only the first
+    /// extent of each is asked.
+    pub fn unneeded(&self, oldest: u64, by_first: bool) -> Vec<u32> {
+        let asked = |r: &Record| if by_first { r.extents.len().min(1) } else { r.extents.len() };
         self.trims()
-            .filter(|(_, r)| r.extents.iter().all(|e| e.as_of < oldest))
+            .filter(|(_, r)| r.extents[..asked(r)].iter().all(|e| e.as_of < oldest))
             .map(|(slot, _)| slot)
             .collect()
     }
@@ -277,7 +285,7 @@ mod tests {
             extents: vec![extent(0, 1, 5), extent(9, 1, 8)],
             is_table: false,
         });
-        assert!(journal.unneeded(8).is_empty());
-        assert_eq!(journal.unneeded(9), [slot]);
+        assert!(journal.unneeded(8, false).is_empty());
+        assert_eq!(journal.unneeded(9, false), [slot]);
     }
 }

@@ -1226,6 +1226,8 @@ class Ssd(Device):
     """Share of its units that are erased when a tenant begins to clear, where that is more than `gc.threshold`."""
     tenants: Sequence[SsdTenant | Mapping[str, Any]] | None = None
     """Who shares the drive: each has the next range of its logical space. Needs `isolation`."""
+    trim_records: int | None = None
+    """Records of trims on the flash when what is still trimmed is written anew, 1 to 16; with tenants in units of their own, for each."""
     wear: SsdWear | Mapping[str, Any] | None = None
     """How blocks wear, and how that is levelled."""
     write_buffer: SsdWriteBuffer | Mapping[str, Any] | None = None

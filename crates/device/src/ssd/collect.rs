@@ -520,6 +520,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.check_modes()?;
         self.check_map()?;
         self.check_tenants()?;
+        self.check_trims()?;
         let wear: u64 = layout.all_blocks().map(|b| u64::from(self.blocks.erases(b))).sum();
         if wear != self.erases_ever {
             let what = format!("the blocks count {wear} erases, {} were done", self.erases_ever);

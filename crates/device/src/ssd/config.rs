@@ -32,6 +32,7 @@ use nandu_base::{
 use nandu_ftl::log_block::LogMap;
 use nandu_ftl::mapping::{MapShape, Mapping, PageMap};
 use nandu_ftl::placement::{Axis, Order};
+use nandu_ftl::trim_journal::RECORDS_MAX;
 use nandu_ftl::{BlockTable, Layout, MapArea, SlcRules, Units};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -87,6 +88,9 @@ pub struct SsdConfig {
     /// Blocks programmed between two checkpoints of a map on the flash, which bound the scan after a power cut; by default
     /// there are none, as in the papers, and a start reads the record of every page.
     pub checkpoint_interval: Option<u32>,
+    /// Records of trims on the flash when what is still trimmed is written anew, 1 to 16; with tenants in units of their own, for each.
+    #[serde(default = "default_trim_records")]
+    pub trim_records: u32,
     /// What a write of part of a page takes beside its program.
     #[serde(default)]
     pub partial_write: PartialWrite,
@@ -157,6 +161,10 @@ fn one() -> u32 {
     1
 }
 
+fn default_trim_records() -> u32 {
+    RECORDS_MAX as u32
+}
+
 fn default_spare_factor() -> Ratio {
     Ratio::new(7, 100)
 }
@@ -192,6 +200,10 @@ impl DeviceConfig for SsdConfig {
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
         let profile = self.chip()?;
         let geometry = self.geometry()?;
+        if !(1..=RECORDS_MAX as u32).contains(&self.trim_records) {
+            let why = format!("{} is not within 1 to {RECORDS_MAX}", self.trim_records);
+            return Err(BuildError::at("trim_records", why));
+        }
         if let Some((map, interleave)) = self.mapping.log_block() {
             return self.log_drive(profile, geometry, map, interleave, cx);
         }
@@ -300,6 +312,7 @@ impl SsdConfig {
             separate: self.gc.separate_frontier,
             merges: self.partial_write == PartialWrite::ReadModifyWrite,
             bits_per_cell: profile.bits_per_cell().unwrap_or(1),
+            trim_records: self.trim_records,
         };
         let keeper =
             self.checkpoint_interval.map(|blocks| Keeper::new(&layout, &shape, self.mapping.ram(), blocks));

@@ -40,6 +40,8 @@ pub(super) struct Host {
     pub separate: bool,
     /// Bits that a cell of the chip stores.
     pub bits_per_cell: u32,
+    /// Records of trims when what is still trimmed is written anew.
+    pub trim_records: u32,
 }
 
 /// The sectors of one page that a request concerns.

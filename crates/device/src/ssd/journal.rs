@@ -3,7 +3,9 @@
 use super::Ssd;
 use super::host::Usage;
 use crate::nand::queued::{After, Job, NONE, Order, Page};
-use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Payload, Program, ReqId, TenantId, Window, Work};
+use nandu_base::{
+    ByteLen, Cx, Instant, Oob, Overlay, Payload, Program, ReqId, TenantId, Violation, Window, Work,
+};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::Table;
@@ -12,6 +14,32 @@ use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
 use nandu_ftl::{Lpn, Ppn};
 
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+    /// I-19: what is trimmed is on record, or waits for one, while an older version of it lies on the flash.
+    pub(super) fn check_trims(&self) -> Result<(), Violation> {
+        let mut known = vec![false; self.host.logical as usize];
+        let records = self.journal.records().filter(|(_, record)| !record.is_table);
+        let extents = records.flat_map(|(_, record)| &record.extents).chain(self.journal.waiting());
+        for extent in extents {
+            known[extent.first.0 as usize..(extent.first.0 + extent.count) as usize].fill(true);
+        }
+        for block in self.blocks.layout().all_blocks() {
+            if self.paging.is_anchor(block) || self.paging.area.owns(block) || self.blocks.is_bad(block) {
+                continue;
+            }
+            let first = self.blocks.layout().first_page(block).0;
+            for ppn in (first..first + self.blocks.layout().pages).map(Ppn) {
+                let Content::Data(lpn) = self.blocks.content(ppn) else { continue };
+                let is_given = || self.tenants.as_ref().is_none_or(|t| t.table.are_live(lpn.0, lpn.0 + 1));
+                if self.map.get(lpn).is_none() && !known[lpn.0 as usize] && is_given() {
+                    let what =
+                        format!("{lpn:?} is trimmed, {ppn:?} has an older version, and no record says so");
+                    return Err(Violation { invariant: "I-19", what });
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Puts all pending trims on record; returns when they are safe. Renews the journal when it has grown long.
     pub(super) fn record_trims(&mut self, cx: &mut Cx<'_>, cause: TenantId) -> Instant {
         if self.journal.pending() == 0 {
@@ -130,7 +158,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// pages still there, so a dropped record stays readable until they are.
     fn drop_unneeded(&mut self, now: Instant) {
         if let Some(oldest) = self.blocks.oldest_seq() {
-            for slot in self.journal.unneeded(oldest) {
+            let some = self.planted.trim_record_dropped;
+            for slot in self.journal.unneeded(oldest, some) {
                 let ppn = self.journal.drop_record(slot);
                 self.blocks.invalidate(ppn, self.last_change);
                 self.queue.keep_until_all_is_done(self.stripes.units.place(ppn), now);

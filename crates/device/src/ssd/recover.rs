@@ -139,7 +139,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Forgets everything that a loss of power takes.
     fn start_over(&mut self) {
         self.map.reset();
-        self.journal = TrimJournal::for_parts(self.tenants.as_ref().map_or(1, |tenants| tenants.len()));
+        self.journal = self.journal.emptied();
         self.blocks = self.blocks.for_recovery();
         self.blocks.set_rooms(self.host.reserved, self.host.needed);
         self.clearing.fill(super::collect::Clearing::IDLE);

@@ -507,6 +507,8 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
             "die_scheduler",
         ),
         ("profile = \"slc-2015\"\nblocks_per_plane = 400\ncheckpoint_interval = 8", "checkpoint_interval"),
+        ("profile = \"slc-2015\"\nblocks_per_plane = 400\ntrim_records = 0", "trim_records"),
+        ("profile = \"slc-2015\"\nblocks_per_plane = 400\ntrim_records = 17", "trim_records"),
         (
             "profile = \"slc-2015\"\nblocks_per_plane = 400\ncheckpoint_interval = 0\nmapping = { kind = \"dftl\" }",
             "checkpoint_interval",

@@ -64,6 +64,7 @@ const NAMED: &[&str] = &[
     "I-16",
     "I-17",
     "I-18",
+    "I-19",
     "block_mode",
     "intent_before_data",
     "one_in_flight_per_block_and_leg",

@@ -144,6 +144,7 @@ impl Draft<'_> {
         if let Some(checkpoint) = checkpoint {
             self.put("checkpoint_interval", checkpoint);
         }
+        self.trim_records();
         let copyback = self.one_in(2) && (unit == "plane" && slc.is_none() || combines);
         if unit != "plane" {
             self.put_text("reclaim_unit", unit);
@@ -491,6 +492,16 @@ impl Draft<'_> {
                 ))
             }
             _ => None,
+        }
+    }
+}
+
+impl Draft<'_> {
+    /// Half of the drives write their records of trims anew often.
+    pub(super) fn trim_records(&mut self) {
+        let mut rng = self.rng.fork(33);
+        if rng.below(2) == 0 {
+            self.put("trim_records", rng.between(1, 4));
         }
     }
 }

@@ -100,6 +100,7 @@ impl Draft<'_> {
             |(number, size): (usize, &u64)| format!("{{ name = \"t{number}\", size = {} }}", size * page);
         let list: Vec<String> = sizes.iter().enumerate().map(tenant).collect();
         self.put("tenants", format!("[{}]", list.join(", ")));
+        self.trim_records();
         if is_dealt {
             self.put("max_tenants", tenants + rng.below(3));
         }
