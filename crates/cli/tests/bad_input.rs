@@ -173,6 +173,7 @@ fn wrong_options_are_refused() {
         &["is a file and not a generator"],
     );
     refused(&["trace", "convert", "good.spc", "out.xyz"], &["`.xyz` names no trace format", "--to FORMAT"]);
+    refused(&["trace", "convert", "good.spc", "out"], &["out: a name without an extension names no", "--to"]);
     refused(&["trace", "convert", "good.spc", "out.disksim-valid", "--fit", "wrap"], &["concat", "compact"]);
     refused(&["verify", "--log"], &["--first-seed N --seeds 1"]);
     refused(&["frobnicate"], &["frobnicate"]);

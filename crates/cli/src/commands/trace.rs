@@ -195,7 +195,11 @@ fn output_format(path: &Path, to: Option<&str>) -> Result<&'static Format, Failu
     let extension = file.rsplit_once('.').map_or("", |(_, e)| e);
     formats::among(&known, extension).map_err(|_| {
         let names: Vec<&str> = known.iter().filter(|f| f.is_writable()).map(|f| f.name).collect();
-        Failure::input(format!("{}: the extension `.{extension}` names no trace format", path.display()))
+        let what = match extension {
+            "" => "a name without an extension".into(),
+            extension => format!("the extension `.{extension}`"),
+        };
+        Failure::input(format!("{}: {what} names no trace format", path.display()))
             .with_help(format!("write --to FORMAT, or one of these as the extension: {}", names.join(", ")))
     })
 }

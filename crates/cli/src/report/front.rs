@@ -32,12 +32,15 @@ pub fn page(title: &str, load: &str, sweep: &Sweep, outcome: &Outcome) -> String
     let mut body =
         format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n<ul>\n{items}</ul>\n", escape(title), escape(load));
     let pictures = pictures(sweep, outcome);
+    // With one goal no line is drawn.
+    let dots = match sweep.goals.len() {
+        0 | 1 => "Each dot is a point of the sweep. Pointing at a dot names it.",
+        _ => {
+            "Each dot is a point of the sweep; the line joins the points of the front. Pointing at a dot names it."
+        }
+    };
     let sections = [
-        (
-            "Front",
-            "Each dot is a point of the sweep; the line joins the points of the front. Pointing at a dot names it.",
-            pictures,
-        ),
+        ("Front", dots, pictures),
         ("Points", "All points that were measured, in their order.", rows(sweep, outcome)),
     ];
     for (heading, text, content) in sections.into_iter().filter(|(_, _, content)| !content.is_empty()) {

@@ -219,7 +219,7 @@ fn picture(samples: &Samples, device: &DeviceSamples) -> String {
     let joined = if join > 1 { format!(" A cell is {join} blocks.") } else { String::new() };
     format!(
         "<h3>The blocks of {name}</h3>\n<p>One cell for each block, one row for each of {planes} planes: above, how much of it is \
-         valid (darker is more); below, its erases in this run, at most {most}.{joined} Move the slider through the run.</p>\n\
+         valid (the more, the stronger the colour); below, its erases in this run, at most {most}.{joined} Move the slider through the run.</p>\n\
          <div class=\"blocks\" data-columns=\"{columns}\" data-rows=\"{planes}\">\n\
          <label><input type=\"range\" min=\"0\" max=\"{last}\" value=\"{last}\"> <output></output></label>\n\
          <canvas title=\"valid pages\"></canvas>\n<canvas title=\"erases\"></canvas>\n\
