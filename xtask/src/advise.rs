@@ -1,6 +1,6 @@
 //! `cargo xtask advise-check`: what `nandu advise` finds, held against measuring every variant.
 //!
-//! On each of six recordings and four generators a grid of 432 variants is measured whole. From what it shows come bounds that a tenth, a third and most
+//! On each of six recordings and four generators, and on two pairs of tenants that run at the same time, a grid of 432 variants is measured whole. From what it shows come bounds that a tenth, a third and most
 //! of the variants meet, and one of lifetime; with each of them the search runs as a user would run it, with the budget that it has by itself, from
 //! several seeds. The journals lie in `target/advise-check`: what was measured is not measured again, so a run that was ended goes on. The table goes
 //! into docs/how-to/choose-a-drive.md.
@@ -25,10 +25,22 @@ const LOADS: [(&str, &str); 10] = [
 ];
 /// The first requests of each.
 const REQUESTS: &str = "4000";
+/// Pairs of tenants: the name, and what each of them replays.
+const TENANTS: [(&str, [&str; 2]); 2] = [
+    ("tenants: WebSearch1, Financial1", ["WebSearch1-first60s.spc.zst", "Financial1-first10000.spc.zst"]),
+    ("tenants: mixed-zipf, uniform", ["mixed-zipf", "uniform"]),
+];
 /// Where generators keep their requests.
 const SPACE: &str = "space=200MiB";
+/// The same for each of two tenants.
+const HALF_SPACE: &str = "space=100MiB";
 
-const STACK: &str = "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"ssd\"\nmemory = \"1 MiB\"\n\
+const EXPORT: &str = "[export.data]\ndevice = \"cache\"\n\n";
+const EXPORTS: &str = "[export.a]\ndevice = \"part-a\"\n\n[export.b]\ndevice = \"part-b\"\n\n[device.part-a]\nkind = \"slice\"\n\
+                       below = \"cache\"\noffset = \"0 B\"\nsize = \"120 MiB\"\n\n[device.part-b]\nkind = \"slice\"\n\
+                       below = \"cache\"\noffset = \"120 MiB\"\nsize = \"120 MiB\"\n\n";
+/// What stands below the exports.
+const STACK: &str = "[device.cache]\nkind = \"cache\"\nbelow = \"ssd\"\nmemory = \"1 MiB\"\n\
                      replacement = { kind = \"lru\" }\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\nchannels = 4\nchips = 2\n\
                      capacity = \"256 MiB\"\nspare_factor = 0.15\n";
 /// The built-in prices times a thousand, without a sum for a drive: what varies is all of the cost.
@@ -59,7 +71,7 @@ pub fn check(words: &[&str]) -> Result<ExitCode, String> {
     };
     let only = match words {
         [] => None,
-        ["--only", load] if LOADS.iter().any(|(name, _)| name == load) => Some(*load),
+        ["--only", load] if names().any(|name| name == *load) => Some(*load),
         [.., word] => return Err((*word).into()),
     };
     if build && !matches!(run(release_build()), End::Passed) {
@@ -78,25 +90,43 @@ pub fn check(words: &[&str]) -> Result<ExitCode, String> {
     }
 }
 
+/// The names of all loads.
+fn names() -> impl Iterator<Item = &'static str> {
+    LOADS.iter().map(|load| load.0).chain(TENANTS.iter().map(|load| load.0))
+}
+
 /// Measures all loads and writes the table, or shows what one of them gives; how many searches missed.
 fn all(only: Option<&str>) -> Result<usize, String> {
     let folder = target_dir().join("advise-check");
     std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
-    for (name, text) in [("stack.toml", STACK), ("prices.toml", PRICES)] {
+    let files = [
+        ("stack.toml", format!("{EXPORT}{STACK}")),
+        ("tenants.toml", format!("{EXPORTS}{STACK}")),
+        ("prices.toml", PRICES.into()),
+    ];
+    for (name, text) in files {
         std::fs::write(folder.join(name), text).map_err(|e| e.to_string())?;
     }
     let mut table = "| load | variants | searches | the same choice | within 2 % | dearest | runs, of all |\n|---|---|---|---|---|---|---|\n"
         .to_string();
     let (mut missed, mut whole) = (0, only.is_none());
-    for (name, file) in LOADS.into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
-        let path = traces().join(file);
-        if !file.is_empty() && !path.is_file() {
-            println!("{name}: {} is not there", path.display());
+    let ones = LOADS.into_iter().map(|(name, file)| (name, vec![if file.is_empty() { name } else { file }]));
+    let loads = ones.chain(TENANTS.into_iter().map(|(name, sources)| (name, sources.to_vec())));
+    for (name, sources) in loads.filter(|(name, _)| only.is_none_or(|only| only == *name)) {
+        // A recording has a file, a generator only its name.
+        let is_file = |source: &str| source.contains('.');
+        let missing = sources.iter().map(|source| traces().join(source));
+        if let Some(path) = missing.zip(&sources).find(|(path, source)| is_file(source) && !path.is_file()) {
+            println!("{name}: {} is not there", path.0.display());
             whole = false;
             continue;
         }
-        let load =
-            Load { name, path: (!file.is_empty()).then(|| path.display().to_string()), folder: &folder };
+        let is_generated = !sources.iter().any(|source| is_file(source));
+        let placed = sources.iter().map(|source| match is_file(source) {
+            true => traces().join(source).display().to_string(),
+            false => (*source).to_string(),
+        });
+        let load = Load { name, sources: placed.collect(), is_generated, folder: &folder };
         let (row, wrong) = load.row()?;
         print!("{row}");
         table += &row;
@@ -116,7 +146,9 @@ fn all(only: Option<&str>) -> Result<usize, String> {
 
 struct Load<'a> {
     name: &'static str,
-    path: Option<String>,
+    /// Files or generators, one for each tenant.
+    sources: Vec<String>,
+    is_generated: bool,
     folder: &'a Path,
 }
 
@@ -132,7 +164,7 @@ impl Load<'_> {
             values
         };
         let (p99, life) = (sorted("p99_ns"), sorted("lifetime_years_thousandths"));
-        let seeds = if self.path.is_some() { &SEEDS[..] } else { &SEEDS[..1] };
+        let seeds = if self.is_generated { &SEEDS[..1] } else { &SEEDS[..] };
         let (mut searches, mut same, mut close, mut dearest, mut runs) = (0, 0, 0, 1.0f64, 0.0);
         for (share, lives) in BOUNDS {
             let mut bounds = vec!["--p99".to_string(), format!("{}ns", p99[(p99.len() - 1) * share / 100])];
@@ -178,19 +210,24 @@ impl Load<'_> {
     fn advise(&self, words: &[&str]) -> Result<Json, String> {
         let mut command = Command::new(released().join("nandu"));
         command.current_dir(self.folder);
-        command.args(["--quiet", "advise", self.path.as_deref().unwrap_or(self.name), "--limit", REQUESTS]);
-        if self.path.is_none() {
-            command.args(["--gen", SPACE]);
+        command.args(["--quiet", "advise", "--limit", REQUESTS]);
+        let stack = match &self.sources[..] {
+            [source] => {
+                command.arg(source);
+                "stack.toml"
+            }
+            sources => {
+                let named = ["a", "b"].into_iter().zip(sources);
+                command
+                    .args(named.flat_map(|(name, source)| ["--tenant".into(), format!("{name}={source}")]));
+                "tenants.toml"
+            }
+        };
+        if self.is_generated {
+            command.args(["--gen", if self.sources.len() > 1 { HALF_SPACE } else { SPACE }]);
         }
-        command.args([
-            "--stack",
-            "stack.toml",
-            "--extend",
-            "0",
-            "--json",
-            "--out",
-            &self.name.replace(' ', "-"),
-        ]);
+        let folder = self.name.replace([' ', ':', ','], "-");
+        command.args(["--stack", stack, "--extend", "0", "--json", "--out", &folder]);
         command.args(AXES.iter().flat_map(|axis| ["--axis", axis])).args(words);
         let output = command.output().map_err(|e| e.to_string())?;
         match output.status.code() {

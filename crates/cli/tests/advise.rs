@@ -140,9 +140,9 @@ fn the_built_in_choice_is_searched_and_the_nearest_is_named() {
 #[test]
 fn tenants_that_run_at_the_same_time_are_one_decision() {
     let folder = tempfile::tempdir().expect("a folder");
-    let tenants = ["--tenant", "reader=websearch1", "--tenant", "writer=financial1"];
+    let tenants = ["--tenant", "reader=websearch1", "--tenant", "writer=financial1", "--gen", "requests=700"];
     let more = ["--limit", "600", "--extend", "0", "--budget", "5", "--capacity", "256MiB", "--fit", "wrap"];
-    let base = [&["advise"], &tenants[..], &more].concat();
+    let base = [&["advise", "--seed", "7"], &tenants[..], &more].concat();
     let args = [&base[..], &["--p99", "10s", "--best", "best.toml", "--out", "kept"]].concat();
     let ran = nandu_in(folder.path(), &args);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
@@ -152,13 +152,17 @@ fn tenants_that_run_at_the_same_time_are_one_decision() {
     }
     let again = nandu_in(folder.path(), &args);
     assert!(again.out == ran.out && again.err.contains("runs known already"), "{}", again.err);
-    // The file of the winner runs as it is: the same requests for the same tenants.
-    let best =
-        nandu_in(folder.path(), &["run", "best.toml", "--precondition", "aged", "--extend", "0", "--json"]);
+    // The file of the winner runs as its first lines say: the same requests for the same tenants, and the same figures.
+    let written = fs::read_to_string(folder.path().join("best.toml")).expect("best.toml");
+    let line = written.lines().find_map(|l| l.strip_prefix("#   nandu run THIS ")).expect("a command");
+    let words: Vec<&str> = ["run", "best.toml", "--json"].into_iter().chain(line.split(' ')).collect();
+    let best = nandu_in(folder.path(), &words);
     let run: Value = serde_json::from_str(&best.out).unwrap_or_else(|e| panic!("{e}: {}", best.err));
     let (advice, _) = json(folder.path(), &[&base[..], &["--p99", "10s", "--out", "kept"]].concat());
     assert_eq!(advice["tenants"].as_array().map(Vec::len), Some(2), "{advice}");
-    let requests = |who: usize| run["tenants"][who]["all"]["requests"].as_u64();
+    let of = |who: usize, figure: &str| run["tenants"][who]["all"][figure].as_u64();
+    assert_eq!(of(0, "p99_ns").max(of(1, "p99_ns")), advice["best"]["p99_ns"].as_u64(), "{written}");
+    let requests = |who: usize| of(who, "requests");
     // Both begin together and end with the first to end.
     assert!(requests(0) == Some(600) || requests(1) == Some(600), "{:?} {:?}", requests(0), requests(1));
     // A bound on one tenant holds for that one alone.

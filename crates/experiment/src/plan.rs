@@ -475,7 +475,7 @@ fn own_workload(
         name,
         settings: settings(table),
         limit: table.number_ios,
-        seed: common.seed,
+        seed: table.seed.unwrap_or(common.seed),
         room: (how == Fit::Error).then_some(room),
         ..Wanted::default()
     };
@@ -524,7 +524,8 @@ fn settings(table: &WorkloadTable) -> Vec<GenSetting> {
     // A generator is asked for more than it would make by itself; fewer are the first of those.
     let own = table.generator.as_deref().and_then(source::generator).map(|synth| (synth.defaults)());
     let own = own.and_then(|defaults| defaults.get("requests").and_then(serde_json::Value::as_u64));
-    if let Some(n) = table.number_ios.filter(|&n| own.is_some_and(|own| n > own)) {
+    let says = table.parameters.contains_key("requests");
+    if let Some(n) = table.number_ios.filter(|&n| !says && own.is_some_and(|own| n > own)) {
         put("requests", n.into());
     }
     if let Some(bs) = table.bs {
@@ -536,6 +537,7 @@ fn settings(table: &WorkloadTable) -> Vec<GenSetting> {
     if let Some(zipf) = table.zipf {
         put("zipf", ratio(zipf.num, zipf.den));
     }
+    table.parameters.iter().for_each(|(key, value)| put(key, value.clone()));
     out
 }
 

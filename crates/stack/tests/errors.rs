@@ -92,6 +92,13 @@ fn a_workload_has_every_key_that_was_promised() {
         "nothing"
     );
     assert_eq!(
+        with("generator = \"uniform\"\nseed = 3\nparameters = { space = \"1m\", requests = 5 }"),
+        "nothing"
+    );
+    let twice = with("generator = \"uniform\"\nsize = \"1m\"\nparameters = { space = \"1m\" }");
+    assert!(twice.contains("`parameters` in workload `w`: `write`, `size`, `space`"), "{twice}");
+    assert!(with("trace = \"a\"\nseed = 3").contains("`seed` in workload `w`: says how a generator"));
+    assert_eq!(
         with("trace = \"a\"\nfit = \"warp\""),
         "s.toml:15:7: unknown value of `fit` in workload `w`: `warp`; did you mean `wrap`?"
     );

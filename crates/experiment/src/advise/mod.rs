@@ -368,13 +368,17 @@ fn built_in(asked: &Asked, registry: &Registry, talk: Talk) -> Result<(Variants,
     Ok((Variants::Choice(capacity, parts), choice::space(true)?, doors))
 }
 
+/// The seed of the requests of the tenant at `place`: with one seed, generators of the same pace would send at the same instants.
+fn seed_of(seed: u64, place: u64) -> u64 {
+    seed.wrapping_add(place)
+}
+
 /// What runs: each trace by itself, or the first traces of all tenants, then the second ones.
 fn loads(asked: &Asked, common: Common, doors: &[Door]) -> Result<Vec<Load>, Failure> {
     let made = |replay: &Replay, place: u64, limit: Option<u64>| {
         let fit = Some(replay.fit.unwrap_or(Fit::Compact));
         let own = Replay { fit, limit: limit.or(replay.limit), ..replay.clone() };
-        // With one seed, generators of the same pace would send at the same instants.
-        let common = Common { seed: common.seed.wrapping_add(place), ..common };
+        let common = Common { seed: seed_of(common.seed, place), ..common };
         let door = &doors[place as usize];
         let Made { workload, renew } = on_room(trace(replay)?, &own, common, door.room, None)?;
         Ok::<_, Failure>(Made { workload: RunWorkload { export: door.export, ..workload }, renew })
@@ -560,6 +564,9 @@ pub fn winner(advisor: &Advisor, found: &Found, advice: &Advice) -> Result<Optio
     let state = nandu_sim::run::precondition_name(replay.precondition.unwrap_or(Precondition::Aged));
     let mut line = format!("--precondition {state}");
     replay.extend.iter().for_each(|n| line += &format!(" --extend {n}"));
+    if advisor.seed != 1 {
+        line += &format!(" --seed {}", advisor.seed);
+    }
     let mut workloads = String::new();
     if tenants.is_empty() {
         let fit = replay.fit.unwrap_or(Fit::Compact).name();
@@ -586,10 +593,12 @@ pub fn winner(advisor: &Advisor, found: &Found, advice: &Advice) -> Result<Optio
     Ok(Some(best::text(&comment, &file) + &workloads))
 }
 
-/// The first traces of all tenants as workloads of a stack file. Settings of generators that such a file has no key for are left to the reader.
+/// The first traces of all tenants as workloads of a stack file: the same requests at the same times, so that a run of it gives the figures
+/// of the advice.
 fn together(advisor: &Advisor, tenants: &[(&str, Vec<&Replay>)]) -> Result<String, Failure> {
     let mut text = String::new();
-    for (workload, (tenant, loads)) in advisor.loads[0].whole().workloads.iter().zip(tenants) {
+    let workloads = advisor.loads[0].whole().workloads.iter().zip(tenants);
+    for (place, (workload, (tenant, loads))) in (0..).zip(workloads) {
         let replay = loads[0];
         let quoted = |text: &str| toml::Value::String(text.into()).to_string();
         let name = replay.trace.as_ref().and_then(Source::name).unwrap_or("TRACE");
@@ -605,9 +614,19 @@ fn together(advisor: &Advisor, tenants: &[(&str, Vec<&Replay>)]) -> Result<Strin
         text += &format!("fit = \"{}\"\n", replay.fit.unwrap_or(Fit::Compact).name());
         replay.closed.iter().for_each(|n| text += &format!("iodepth = {n}\n"));
         replay.time_scale.iter().for_each(|r| text += &format!("time_scale = \"{}/{}\"\n", r.num, r.den));
-        for setting in &replay.settings {
-            text +=
-                &format!("# made with --gen {}={}\n", setting.key, visible(&source::plain(&setting.value)));
+        if generator(name).is_some() {
+            text += &format!("seed = {}\n", seed_of(advisor.seed, place));
+        }
+        if !replay.settings.is_empty() {
+            text += &format!("\n[workload.{tenant}.parameters]\n");
+        }
+        // The last of equal keys counts, as on the command line.
+        let settings: BTreeMap<_, _> = replay.settings.iter().map(|s| (&s.key, &s.value)).collect();
+        for (key, value) in settings {
+            let value = toml::Value::try_from(value).map_err(|e| {
+                Failure::input(format!("--gen {key}={}: {e}", visible(&source::plain(value))))
+            })?;
+            text += &format!("{key} = {value}\n");
         }
     }
     Ok(text)

@@ -28,6 +28,8 @@ struct Shape<'s> {
     required: Vec<&'s str>,
     /// What keys without a name of their own may hold.
     others: Option<&'s Json>,
+    /// Keys are anything, and so are their values: whoever takes them checks them.
+    is_open: bool,
 }
 
 impl<'a> Checker<'a> {
@@ -90,6 +92,7 @@ impl<'a> Checker<'a> {
             properties,
             required: required.into_iter().flatten().filter_map(Json::as_str).collect(),
             others: schema.get("additionalProperties").filter(|s| s.is_object()),
+            is_open: schema.get("additionalProperties") == Some(&Json::Bool(true)),
         };
         for entry in node.entries() {
             if !except.contains(&entry.key.as_str()) {
@@ -106,6 +109,9 @@ impl<'a> Checker<'a> {
 
     fn entry(&mut self, key: &str, entry: &Entry, shape: &Shape<'a>, except: &[&str]) {
         let path = if key.is_empty() { entry.key.clone() } else { format!("{key}.{}", entry.key) };
+        if shape.is_open {
+            return;
+        }
         if let Some(schema) = shape.properties.and_then(|p| p.get(&entry.key)).or(shape.others) {
             self.check(&path, &entry.node, schema, &[]);
             return;

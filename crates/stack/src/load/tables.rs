@@ -3,6 +3,7 @@
 use nandu_base::{ByteLen, Fit, Ratio, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// `[export.NAME]`: a way into the stack.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
@@ -103,6 +104,11 @@ pub struct WorkloadTable {
     pub size: Option<ByteLen>,
     /// Generators: skew of a Zipf distribution; 0 is uniform. Default: the generator's own.
     pub zipf: Option<Ratio>,
+    /// Generators: any of its parameters, by the names that `nandu list generators` shows: `{ space = "128 MiB" }`. Default: its own.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, serde_json::Value>,
+    /// Generators: the seed of the requests. Default: that of the run.
+    pub seed: Option<u64>,
 }
 
 impl WorkloadTable {
@@ -113,7 +119,21 @@ impl WorkloadTable {
             ("bs", self.bs.is_some()),
             ("size", self.size.is_some()),
             ("zipf", self.zipf.is_some()),
+            ("parameters", !self.parameters.is_empty()),
+            ("seed", self.seed.is_some()),
         ];
+        let twice = [
+            ("write", self.read_share.is_some()),
+            ("size", self.bs.is_some()),
+            ("space", self.size.is_some()),
+            ("zipf", self.zipf.is_some()),
+        ];
+        if twice.iter().any(|&(parameter, given)| given && self.parameters.contains_key(parameter)) {
+            return Some((
+                "parameters",
+                "`write`, `size`, `space` and `zipf` go without `read_share`, `bs`, `size` and `zipf` beside them, which say the same",
+            ));
+        }
         if self.read_share.is_some_and(|share| share.num > share.den) {
             return Some(("read_share", "a share is at most 1"));
         }
