@@ -55,7 +55,7 @@ pub fn stack_of(all: &[Examined], set: &Set, hetero: bool) -> Result<OverFiles, 
     }
     let at: Vec<&Examined> = at.into_iter().flatten().collect();
     // Only a flush that one leg answers makes a mirror say that it is not strict.
-    let is_lax = matches!(at[0].what, Some(What::Mirror(sb)) if !sb.strict);
+    let is_lax = matches!(&at[0].what, Some(What::Mirror(sb)) if !sb.strict);
     let kind = if (hetero || is_lax) && set.kind == "mirror" { "hetero-mirror" } else { set.kind };
     let mut options = Vec::new();
     let mut option = |key: &str, value: String| options.push((key.to_string(), value));

@@ -53,11 +53,11 @@ pub struct Examined {
 #[derive(Clone, Debug)]
 pub enum What {
     /// A `mirror` or `hetero-mirror`.
-    Mirror(mirror::layout::Superblock),
+    Mirror(Box<mirror::layout::Superblock>),
     /// A `parity` array.
     Parity(Box<parity::layout::Superblock>),
     /// A `hybrid`.
-    Hybrid(Super),
+    Hybrid(Box<Super>),
     /// It is an emulated drive, in words.
     Drive(String),
 }
@@ -202,7 +202,8 @@ impl Image {
                 supers.extend(found.filter(|sb| sb.members <= HYBRID_MEMBERS && sb.member < sb.members));
             }
         }
-        what = what.or_else(|| supers.into_iter().max_by_key(|sb| sb.seq).map(What::Hybrid));
+        what =
+            what.or_else(|| supers.into_iter().max_by_key(|sb| sb.seq).map(|sb| What::Hybrid(Box::new(sb))));
         let (path, bytes, in_use) = (String::new(), ByteLen(self.bytes), false);
         Ok(Examined { path, bytes, in_use, is_blank: is_blank && read_any, checksums, what })
     }
@@ -210,7 +211,7 @@ impl Image {
 
 /// A record of a member of an array, and its number.
 fn member_of(page: &[u8]) -> Option<(u64, What)> {
-    let mirror = mirror::layout::read_superblock(page).map(|(sb, _)| (sb.seq, What::Mirror(sb)));
+    let mirror = mirror::layout::read_superblock(page).map(|(sb, _)| (sb.seq, What::Mirror(Box::new(sb))));
     let parity =
         || parity::layout::Superblock::read(page).map(|(sb, _)| (sb.head.seq, What::Parity(Box::new(sb))));
     mirror.or_else(parity)

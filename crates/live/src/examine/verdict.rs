@@ -64,7 +64,7 @@ fn start(all: &[Examined], found: &[usize], members: usize) -> Result<String, St
     match found.first().and_then(|&at| all[at].what.as_ref()) {
         Some(What::Mirror(_)) => {
             let leg = |leg: usize| match what(leg) {
-                Some(What::Mirror(sb)) => mirror::decide::Found::Valid(*sb),
+                Some(What::Mirror(sb)) => mirror::decide::Found::Valid(**sb),
                 _ => mirror::decide::Found::Absent,
             };
             mirror_start(&[leg(0), leg(1)], &[name(0), name(1)])
@@ -78,7 +78,7 @@ fn start(all: &[Examined], found: &[usize], members: usize) -> Result<String, St
         }
         _ => {
             let member = |member: usize| match what(member) {
-                Some(What::Hybrid(sb)) => Some(*sb),
+                Some(What::Hybrid(sb)) => Some(**sb),
                 _ => None,
             };
             hybrid_start(&(0..members).map(member).collect::<Vec<_>>(), &name)

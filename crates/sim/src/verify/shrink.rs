@@ -109,7 +109,7 @@ fn with_small_blocks(text: &str, by: u64, few: bool) -> String {
         let pages = table.iter().find(|line| is_pages(line)).and_then(number).unwrap_or(PAGES);
         let less = (pages / PAGES).clamp(1, by);
         let is_blocks = |line: &&str| line.trim_start().starts_with("blocks_per_plane");
-        let keeps_pages = table.iter().any(|line| is_pages(line) || !few && is_blocks(&line));
+        let keeps_pages = table.iter().any(|line| is_pages(line) || !few && is_blocks(line));
         for line in table {
             let is_drive = line.replace(' ', "").starts_with("kind=\"ssd\"");
             match number(line) {
