@@ -149,12 +149,24 @@ impl Buffer {
         at
     }
 
-    /// Takes a segment for what is written at `start`.
+    /// Whether so many blocks fit into a segment.
     #[inline]
-    pub fn take_for_write(&mut self, start: u64) -> usize {
+    pub fn holds(&self, count: u64) -> bool {
+        count <= self.blocks
+    }
+
+    /// Takes a segment for blocks `start..end` that are written, as many as it holds at most. In a run with contents those are [put](Self::put)
+    /// into it next.
+    #[inline]
+    pub fn take_for_write(&mut self, start: u64, end: u64) -> usize {
+        debug_assert!(self.holds(end - start));
         let at = self.writes.unwrap_or_else(|| self.turns.first());
         self.touch(at);
-        self.restart(at, start);
+        let held = &mut self.segments[at].held;
+        if !held.is_empty() {
+            held.clear();
+        }
+        self.put_at(at, start, end);
         at
     }
 
@@ -303,9 +315,8 @@ mod tests {
         b.extend(read, 110);
         b.invalidate(109, 120);
         assert_eq!(b.find(100, None), None);
-        let write = b.take_for_write(109);
+        let write = b.take_for_write(109, 119);
         assert_ne!(write, read);
-        b.extend(write, 119);
         for first in [200, 300, 400] {
             let next = b.take_for_read(first);
             b.extend(next, first + 1);

@@ -70,11 +70,9 @@ impl SeekTable {
     /// The same for a drive of which only the first `used` cylinders are in use.
     pub fn of_part(curve: &SeekCurve, cylinders: u32, used: u32) -> Result<SeekTable, BuildError> {
         check(curve)?;
-        let mut three = ThreePoint::of(curve, cylinders);
-        let mut time = |distance: u32| match curve {
+        let time = |distance: u32| match curve {
             _ if distance == 0 => 0,
             SeekCurve::Constant { time } => time.0 as i128,
-            SeekCurve::ThreePoint { .. } => three.time(distance),
             SeekCurve::Hpl { line_from, root, root_factor, line, line_factor, first } => {
                 match first.get(distance as usize - 1) {
                     Some(time) => time.0 as i128,
@@ -85,16 +83,18 @@ impl SeekTable {
                     None => (line.0 + line_factor.0 * u64::from(distance)) as i128,
                 }
             }
-            SeekCurve::Points { .. } => unreachable!("lines have a way of their own"),
+            SeekCurve::ThreePoint { .. } | SeekCurve::Points { .. } => unreachable!("these are counted up"),
         };
-        if let SeekCurve::Points { points } = curve {
-            return lines(points, used).map(SeekTable);
+        match curve {
+            SeekCurve::Points { points } => lines(points, used).map(SeekTable),
+            SeekCurve::ThreePoint { single, average, full } => {
+                three_points([*single, *average, *full], cylinders, used).map(SeekTable)
+            }
+            _ => (0..used)
+                .map(|distance| fits(distance, time(distance)))
+                .collect::<Result<_, _>>()
+                .map(SeekTable),
         }
-        let mut table = Vec::with_capacity(used as usize);
-        for distance in 0..used {
-            table.push(fits(distance, time(distance))?);
-        }
-        Ok(SeekTable(table))
     }
 
     /// The time over `distance` cylinders.
@@ -112,42 +112,66 @@ impl SeekTable {
     }
 }
 
-/// `a sqrt(d-1) + b (d-1) + c` through single, average (at a third of the stroke) and full. Factors are three times as large.
-#[derive(Default)]
-struct ThreePoint {
-    a: i64,
-    b: i64,
-    c: i64,
-    stroke: u64,
-    /// The root of the share of the stroke at a smaller distance, in units of 2^-16: from there it is counted up.
-    root: u64,
+/// A quotient whose dividend grows by the same at every step: it is counted up, with what is left over, for a division at every cylinder is
+/// most of what a table would cost.
+struct CountUp {
+    quotient: u64,
+    rest: u64,
+    each: u64,
+    each_rest: u64,
+    by: u64,
 }
 
-impl ThreePoint {
-    /// Of a curve of this kind; what it is of another nobody asks.
-    fn of(curve: &SeekCurve, cylinders: u32) -> ThreePoint {
-        let SeekCurve::ThreePoint { single, average, full } = curve else { return ThreePoint::default() };
-        let [single, average, full] = [single, average, full].map(|time| time.0 as i64);
-        ThreePoint {
-            a: -10 * single + 15 * average - 5 * full,
-            b: 7 * single - 15 * average + 8 * full,
-            c: single,
-            stroke: u64::from(cylinders.max(2)),
-            root: 0,
-        }
+impl CountUp {
+    /// 0, and after so many steps as many times `step`, divided by `by`.
+    fn new(step: u64, by: u64) -> CountUp {
+        CountUp { quotient: 0, rest: 0, each: step / by, each_rest: step % by, by }
     }
 
-    fn time(&mut self, distance: u32) -> i128 {
-        let steps = u64::from(distance - 1);
-        let square = (steps << 32) / self.stroke;
-        while (self.root + 1) * (self.root + 1) <= square {
-            self.root += 1;
+    /// The next step.
+    #[inline(always)]
+    fn step(&mut self) {
+        self.quotient += self.each;
+        self.rest += self.each_rest;
+        if self.rest >= self.by {
+            (self.quotient, self.rest) = (self.quotient + 1, self.rest - self.by);
         }
-        // Times are below 2^32 and the root is at most 2^16.
-        let by_root = ((self.a * self.root as i64) >> 16) / 3;
-        let by_distance = part(i128::from(self.b) * i128::from(steps), 3 * self.stroke);
-        i128::from(self.c + by_root) + by_distance
     }
+}
+
+/// The times over 0 to `used` cylinders, this one left out: `a sqrt(d-1) + b (d-1) + c` through single, average (at a third of the stroke)
+/// and full.
+#[inline(never)]
+fn three_points(figures: [Span; 3], cylinders: u32, used: u32) -> Result<Vec<u32>, BuildError> {
+    // Below 2^32 each. Both factors are three times as large, and the first is of the root of the share of the stroke.
+    let [single, average, full] = figures.map(|time| time.0 as i64);
+    let a = -10 * single + 15 * average - 5 * full;
+    let b = 7 * single - 15 * average + 8 * full;
+    let stroke = u64::from(cylinders.max(2));
+    let mut far = CountUp::new(b.unsigned_abs(), 3 * stroke);
+    let mut table = vec![0; used as usize];
+    let mut rest = table.get_mut(1..).unwrap_or_default();
+    let mut steps = 0;
+    // The root of the share of the stroke, in units of 2^-16, is the same over a run of distances.
+    for root in 0u64.. {
+        if rest.is_empty() {
+            break;
+        }
+        let until = ((root + 1) * (root + 1)).saturating_mul(stroke).div_ceil(1 << 32);
+        let (run, behind) = rest.split_at_mut(rest.len().min((until - steps) as usize));
+        let by_root = single + ((a * root as i64) >> 16) / 3;
+        for (place, distance) in run.iter_mut().zip(steps + 1..) {
+            let by_distance = far.quotient as i64;
+            let time = by_root + if b < 0 { -by_distance } else { by_distance };
+            *place = match u32::try_from(time) {
+                Ok(time) => time,
+                Err(_) => fits(distance as u32, i128::from(time))?,
+            };
+            far.step();
+        }
+        (steps, rest) = (until, behind);
+    }
+    Ok(table)
 }
 
 /// `value / by`, towards zero: in 64 bits where both fit, for that is ten times as cheap.
@@ -166,7 +190,7 @@ fn fits(distance: u32, ns: i128) -> Result<u32, BuildError> {
 }
 
 /// The times over 0 to `used` cylinders, this one left out: that of the first point up to it, then along lines between points, and beyond the last along the
-/// last line. Lines are counted up: a division at every cylinder is most of what a table would cost.
+/// last line.
 fn lines(points: &[(u32, Span)], used: u32) -> Result<Vec<u32>, BuildError> {
     let mut table = Vec::with_capacity(used as usize);
     table.resize(1.min(used as usize), 0);
@@ -186,15 +210,11 @@ fn lines(points: &[(u32, Span)], used: u32) -> Result<Vec<u32>, BuildError> {
                 fits(distance, between((d0, t0), (d1, t1), distance))?;
             }
         }
-        let (height, length, falls) = (t0.0.abs_diff(t1.0), u64::from(d1 - d0), t1 < t0);
-        let (each, each_rest, mut far, mut rest) = (height / length, height % length, 0, 0);
+        let mut far = CountUp::new(t0.0.abs_diff(t1.0), u64::from(d1 - d0));
+        let falls = t1 < t0;
         table.extend((from..end).map(|_| {
-            far += each;
-            rest += each_rest;
-            if rest >= length {
-                (far, rest) = (far + 1, rest - length);
-            }
-            (if falls { t0.0 - far } else { t0.0 + far }) as u32
+            far.step();
+            (if falls { t0.0 - far.quotient } else { t0.0 + far.quotient }) as u32
         }));
     }
     Ok(table)
@@ -256,6 +276,37 @@ mod tests {
                     });
                 }
                 Err(_) => assert!((1..cylinders).any(|d| u32::try_from(slow(d)).is_err()), "seed {seed}"),
+            }
+        }
+    }
+
+    #[test]
+    fn three_points_counted_up_are_those_of_the_formula() {
+        for seed in 0..200 {
+            let mut rng = nandu_base::Rng::new(seed);
+            let digits = rng.between(1, 32);
+            let mut figures = [(); 3].map(|()| rng.below(1 << digits));
+            figures.sort_unstable();
+            let [single, average, full] = figures.map(|ns| ns as i128);
+            let cylinders = rng.between(1, 5000) as u32;
+            let used = rng.between(1, u64::from(cylinders)) as u32;
+            let slow = |d: u32| {
+                let (steps, stroke) = (u64::from(d - 1), u64::from(cylinders.max(2)));
+                let root = i128::from(((steps << 32) / stroke).isqrt());
+                let by_root = (((-10 * single + 15 * average - 5 * full) * root) >> 16) / 3;
+                let by_distance =
+                    (7 * single - 15 * average + 8 * full) * i128::from(steps) / i128::from(3 * stroke);
+                single + by_root + by_distance
+            };
+            let [single, average, full] = figures.map(Span);
+            match SeekTable::of_part(&SeekCurve::ThreePoint { single, average, full }, cylinders, used) {
+                Ok(table) => {
+                    assert_eq!((table.0.len(), table.time(0)), (used as usize, 0), "seed {seed}");
+                    (1..used).for_each(|d| {
+                        assert_eq!(i128::from(table.time(d)), slow(d), "seed {seed}: {d} of {figures:?}");
+                    });
+                }
+                Err(_) => assert!((1..used).any(|d| u32::try_from(slow(d)).is_err()), "seed {seed}"),
             }
         }
     }

@@ -19,13 +19,11 @@ impl Hdd {
     /// Keeps what is written for reads.
     #[inline]
     fn keep_written(&mut self, asked: &Asked, cx: &mut Cx<'_>) {
-        let spec = &self.drive.buffer;
-        if spec.hits_on_writes && asked.blocks() <= spec.blocks {
-            let segment = self.buffer.take_for_write(asked.first);
+        if self.drive.buffer.hits_on_writes && self.buffer.holds(asked.blocks()) {
+            let segment = self.buffer.take_for_write(asked.first, asked.end);
             if cx.medium.is_some() {
                 self.buffer.put(segment, cx.pool, asked.payload, asked.blocks());
             }
-            self.buffer.extend(segment, asked.end);
         }
     }
 
