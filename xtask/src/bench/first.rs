@@ -79,7 +79,7 @@ pub(super) fn counts(program: &Path, folder: &Path, held: &mut Held) -> Result<(
         words.extend(names.iter().map(String::as_str));
         faults(program, &words)
     };
-    held.hold("drive-faults", (race(DRIVES.1)? - race(DRIVES.0)?) / (DRIVES.1 - DRIVES.0) as u64)
+    held.hold("drive-faults", race(DRIVES.1)?.saturating_sub(race(DRIVES.0)?) / (DRIVES.1 - DRIVES.0) as u64)
 }
 
 /// The leaf with so many tenants, each with a workload of ten requests.
@@ -106,7 +106,9 @@ fn count_plain(program: &Path, words: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Pages that the kernel hands to the program while it runs.
+/// Pages that the kernel hands to the program while it runs: the fewest of three runs, for how large they are depends on what is free.
 fn faults(program: &Path, words: &[&str]) -> Result<u64, String> {
-    super::measured(program, words.iter().map(ToString::to_string).collect()).map(|figures| figures.faults)
+    let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+    let run = || super::measured(program, words.clone()).map(|figures| figures.faults);
+    Ok(run()?.min(run()?).min(run()?))
 }

@@ -249,15 +249,15 @@ impl Integrity {
             [Copy::Own, Copy::Own] => Step::Marks(l.marks),
             [Copy::Own, Copy::Damaged | Copy::Blank] => Step::Mend(1),
             [Copy::Damaged | Copy::Blank, Copy::Own] => Step::Mend(0),
-            [Copy::Damaged | Copy::Blank, Copy::Damaged | Copy::Blank] if self.opening.how.salvage => {
-                cx.event(DeviceEvent::Notice(Notice::Gone(0, Gone::Member)));
-                Step::Mend(0)
-            }
             [Copy::Blank, Copy::Blank] if self.opening.how.create => match cx.pool.content() {
                 // A plain simulation begins with fresh media, and reads nothing back.
                 Content::Nothing => Step::Create(0),
                 _ => Step::Zero(l.tags),
             },
+            [Copy::Damaged | Copy::Blank, Copy::Damaged | Copy::Blank] if self.opening.how.salvage => {
+                cx.event(DeviceEvent::Notice(Notice::Gone(0, Gone::Member)));
+                Step::Mend(0)
+            }
             [Copy::Blank, Copy::Blank] => {
                 let why = "the device holds no checksums: it is blank".into();
                 return self

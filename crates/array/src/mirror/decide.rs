@@ -52,7 +52,8 @@ fn refused<T>(why: impl Into<String>, remedy: &str) -> Result<T, OpenError> {
 
 /// How to begin with what was found on the legs called `names`.
 pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenHow) -> Result<Start, OpenError> {
-    let unread = |leg: &Found| matches!(leg, Found::Foreign | Found::Blank);
+    // Blank legs may be what is to be made.
+    let unread = |leg: &Found| *leg == Found::Foreign || *leg == Found::Blank && !how.create;
     if how.salvage && found.iter().any(unread) {
         return match (&found[0], &found[1]) {
             (Found::Valid(a), _) => one(0, a, Found::Absent, names, OpenHow { alone: true, ..how }),
@@ -337,6 +338,7 @@ mod tests {
             start(Valid(sb(0, 5)), Absent, salvage).is_err_and(|e| e.contains("alone")),
             "nothing is damaged"
         );
+        assert_eq!(start(Blank, Blank, OpenHow { create: true, ..salvage }), Ok(Start::Fresh));
         // none
         assert!(start(Blank, Blank, plain).is_err());
         assert_eq!(start(Blank, Blank, create), Ok(Start::Fresh));

@@ -132,10 +132,11 @@ impl Mirror {
                 // Who is told to start without an old leg leaves it alone until it is added.
                 let left = match found[1 - y] {
                     Found::Valid(_) => matches!(start, Start::Alone(_)),
-                    Found::Foreign | Found::Blank => how.salvage,
+                    Found::Foreign => how.salvage,
+                    Found::Blank => how.salvage && !how.create,
                     Found::Absent => false,
                 };
-                if matches!(found[1 - y], Found::Foreign | Found::Blank) && how.salvage {
+                if left && how.salvage && !matches!(found[1 - y], Found::Valid(_)) {
                     cx.event(DeviceEvent::Notice(Notice::Gone(1 - y as u8, Gone::Leg)));
                 }
                 self.set_aside(1 - y, found[1 - y] != Found::Absent && !left);

@@ -67,7 +67,11 @@ impl Parity {
                     self.legs[leg].slot = slot;
                     *place = Some(sb);
                 }
-                None if self.how.salvage => (blank, unread) = (blank | 1 << leg, unread | 1 << leg),
+                None if self.how.salvage
+                    && !(self.how.create && self.opening.slots[leg] == [Slot::Blank; 2]) =>
+                {
+                    (blank, unread) = (blank | 1 << leg, unread | 1 << leg)
+                }
                 None if self.opening.slots[leg] == [Slot::Blank; 2] => blank |= 1 << leg,
                 None => {
                     let [first, second] = self.legs[leg].layout.superblocks;
