@@ -268,10 +268,11 @@ impl Hybrid {
         let error = cx.requests[id].error.map(|e| e.kind);
         let is_torn = match (self.opening.step, error) {
             (_, None) => false,
-            (_, Some(_)) if self.phase == Phase::Closing && self.opening.tries == TRIES => {
-                return self.opening.abandon(cx.pool);
-            }
-            (_, Some(ErrorKind::Gone)) if self.phase == Phase::Closing => {
+            // An end that cannot be told: the next start takes what it finds.
+            (_, Some(kind))
+                if self.phase == Phase::Closing
+                    && (kind == ErrorKind::Gone || self.opening.tries == TRIES) =>
+            {
                 return self.opening.abandon(cx.pool);
             }
             (_, Some(ErrorKind::Gone)) => {

@@ -18,6 +18,13 @@ pub enum Found {
     Valid(Superblock),
 }
 
+impl Found {
+    /// Whether a salvage goes on without the records of this leg. Blank ones may be what is to be made.
+    pub fn is_given_up(&self, how: OpenHow) -> bool {
+        how.salvage && (*self == Found::Foreign || *self == Found::Blank && !how.create)
+    }
+}
+
 /// How to begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
@@ -52,9 +59,8 @@ fn refused<T>(why: impl Into<String>, remedy: &str) -> Result<T, OpenError> {
 
 /// How to begin with what was found on the legs called `names`.
 pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenHow) -> Result<Start, OpenError> {
-    // Blank legs may be what is to be made.
-    let unread = |leg: &Found| *leg == Found::Foreign || *leg == Found::Blank && !how.create;
-    if how.salvage && found.iter().any(unread) {
+    let unread = |leg: &Found| leg.is_given_up(how);
+    if found.iter().any(unread) {
         return match (&found[0], &found[1]) {
             (Found::Valid(a), _) => one(0, a, Found::Absent, names, OpenHow { alone: true, ..how }),
             (_, Found::Valid(b)) => one(1, b, Found::Absent, names, OpenHow { alone: true, ..how }),

@@ -130,13 +130,9 @@ impl Mirror {
             Start::Solo(y) | Start::Alone(y) => {
                 self.leader = y;
                 // Who is told to start without an old leg leaves it alone until it is added.
-                let left = match found[1 - y] {
-                    Found::Valid(_) => matches!(start, Start::Alone(_)),
-                    Found::Foreign => how.salvage,
-                    Found::Blank => how.salvage && !how.create,
-                    Found::Absent => false,
-                };
-                if left && how.salvage && !matches!(found[1 - y], Found::Valid(_)) {
+                let is_given_up = found[1 - y].is_given_up(how);
+                let left = is_given_up || matches!((start, found[1 - y]), (Start::Alone(_), Found::Valid(_)));
+                if is_given_up {
                     cx.event(DeviceEvent::Notice(Notice::Gone(1 - y as u8, Gone::Leg)));
                 }
                 self.set_aside(1 - y, found[1 - y] != Found::Absent && !left);
