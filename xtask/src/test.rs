@@ -41,7 +41,7 @@ const SEEDS: u32 = 300;
 const SEEDS_PLANTED: u32 = 5_000;
 
 /// Invariants of the whole simulation; see `nandu_sim::verify`.
-const INVARIANTS: &[&str] = &["I-1", "I-5", "I-6", "I-13", "I-14", "I-16", "I-17", "I-18", "I-19"];
+const INVARIANTS: &[&str] = &["I-1", "I-5", "I-6", "I-13", "I-14", "I-16", "I-17", "I-18", "I-19", "I-20"];
 
 /// The step that builds the program as it is released.
 const RELEASED: &str = "the program as it is released";

@@ -109,8 +109,19 @@ pub trait Medium: Send {
     /// Whether nothing was ever programmed, written or erased here: what is new may be initialised.
     fn is_blank(&self) -> bool;
 
+    /// The part between `from` and `to` of an erase that is not complete at `from`, if there is one. A power cut there finds a unit
+    /// that is neither what it was nor erased.
+    fn erasing(&self, _from: Instant, _to: Instant) -> Option<Window> {
+        None
+    }
+
     /// Tells the medium the time, so that it may forget how to undo what is complete.
     fn settle(&mut self, now: Instant);
+
+    /// Another medium with the same contents, and the same operations under way. None of one that lies in files.
+    fn copy(&self) -> Option<Box<dyn Medium>> {
+        None
+    }
 
     /// Power is cut at `at`: what had not begun is undone, what was under way is torn or complete, by `rng`.
     fn crash(&mut self, at: Instant, rng: &mut Rng);

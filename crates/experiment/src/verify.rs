@@ -67,6 +67,7 @@ pub fn record(options: &VerifyOptions, report: &VerifyReport, divided_by: Option
         "requests": report.requests,
         "events": report.events,
         "power_cuts": report.crashes,
+        "power_cuts_beside": report.peeks,
         "starts": report.recoveries,
         "start_longest_ns": report.start_longest.0,
         "starts_from_checkpoint": report.from_checkpoint,

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 const CHUNK_SECTORS: u64 = 2048;
 
 /// Contents and timeline of one block leaf.
+#[derive(Clone)]
 pub struct BlockMedium {
     spec: BlockSpec,
     free_at: Instant,
@@ -30,7 +31,7 @@ pub struct BlockMedium {
 }
 
 /// What a power cut may bring back.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Cache {
     /// Writes that have ended.
     ends: u64,
@@ -41,6 +42,7 @@ struct Cache {
 }
 
 /// What a sector holds.
+#[derive(Clone)]
 enum Held {
     Stamp(Stamp),
     Bytes(Box<[u8; SECTOR as usize]>),
@@ -53,6 +55,18 @@ impl BlockMedium {
         self.stamps.fill(None);
         self.bytes.clear();
         self.cache = self.cache.take().map(|_| Cache::default());
+    }
+
+    /// Whether something is being cleared: by a trim, or by a write of bytes that are all zeros, as over the header of a unit.
+    pub fn is_clearing(&self, requests: &RequestTable, pool: &PayloadPool) -> bool {
+        self.under_way.iter().map(|&id| &requests[id]).any(|request| match request.op {
+            Op::Trim | Op::WriteZeroes => true,
+            Op::Write => match pool.sector(request.payload, 0) {
+                Some(Sector::Bytes(bytes)) => bytes.iter().all(|&byte| byte == 0),
+                _ => false,
+            },
+            _ => false,
+        })
     }
 
     /// Whether nothing is under way.

@@ -9,7 +9,7 @@ use crate::queue::{Event, EventQueue};
 use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, Content, Deal, DealError, Dealt, DeviceEvent, Flags, Instant,
     Medium, MediumSpec, Op, OpenError, OpenHow, Payload, PayloadPool, ReqId, Request, RequestTable, Rng,
-    TenantId, TenantShare, TimerKey,
+    TenantId, TenantShare, TimerKey, Window,
 };
 use nandu_device::hdd::Platter;
 use nandu_device::nand::Cells;
@@ -189,6 +189,16 @@ impl<S: Sink> Engine<S> {
     #[inline]
     pub fn next_at(&self) -> Option<Instant> {
         self.world.queue.next_at()
+    }
+
+    /// The part until the next event of an erase that is under way, or of what clears a part of a block medium.
+    pub fn erasing(&self) -> Option<Window> {
+        let (start, end) = (self.world.now, self.next_at()?);
+        let clears = |block: &BlockMedium| block.is_clearing(&self.graph.requests, &self.graph.pool);
+        match self.world.block.iter().flatten().any(clears) {
+            true => Some(Window { start, end }),
+            false => self.graph.erasing(start, end),
+        }
     }
 
     /// Whether an event is due at `at` or before.
@@ -390,6 +400,17 @@ impl<S: Sink> Engine<S> {
             medium.crash(self.world.now, rng);
         }
         (Media { computed, block: self.world.block }, self.world.sink)
+    }
+
+    /// What a power cut at `at`, before the next event, would leave. Nothing happens to the media themselves.
+    pub fn media_after_a_cut(&self, at: Instant, rng: &mut Rng) -> Media {
+        let mut block = self.world.block.clone();
+        for block in block.iter_mut().flatten() {
+            block.crash(&self.graph.requests, &self.graph.pool, rng);
+        }
+        let mut computed = self.graph.copy_media();
+        computed.iter_mut().flatten().for_each(|medium| medium.crash(at, rng));
+        Media { computed, block }
     }
 
     /// The process dies: every machine is gone, the media lose nothing that had reached them.

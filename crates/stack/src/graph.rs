@@ -16,7 +16,7 @@ mod look;
 use nandu_base::{
     ByteLen, ByteOffset, ChargeTable, Content, Cx, DeviceEvent, Effect, Flags, Instant, LayerStats, Machine,
     Medium, Node, Notice, Op, OpenError, OpenHow, Owner, Payload, PayloadPool, Peek, Phase, ReqId, Request,
-    RequestTable, State, Step, TenantId, TenantStats, TimerKey, Violation,
+    RequestTable, State, Step, TenantId, TenantStats, TimerKey, Violation, Window,
 };
 use std::collections::VecDeque;
 
@@ -499,6 +499,16 @@ impl Graph {
     /// Tells the computed media the time, so that what has ended is stored.
     pub fn settle_media(&mut self, now: Instant) {
         self.nodes.iter_mut().filter_map(|node| node.medium.as_mut()).for_each(|medium| medium.settle(now));
+    }
+
+    /// Copies of the computed media.
+    pub fn copy_media(&self) -> Vec<Option<Box<dyn Medium>>> {
+        self.nodes.iter().map(|node| node.medium.as_ref().and_then(|medium| medium.copy())).collect()
+    }
+
+    /// The part between `from` and `to` of an erase of a computed medium that is under way.
+    pub fn erasing(&self, from: Instant, to: Instant) -> Option<Window> {
+        self.nodes.iter().filter_map(|node| node.medium.as_ref()).find_map(|medium| medium.erasing(from, to))
     }
 
     /// Accounts for a finished request and tells its owner, whose next step is returned.

@@ -4,7 +4,7 @@
 //! Files are written only where they change, so that a second build is quick.
 
 use super::folder;
-use crate::steps::{root, target_dir};
+use crate::steps::root;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -129,7 +129,10 @@ fn link(at: &Path, to: &Path) -> Result<(), String> {
 
 /// Copies the checkout with these bugs. Returns by file the lines of each edit, for what the compiler says of it.
 pub fn write(edits: &[Edit]) -> Result<Places, String> {
-    let list = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output();
+    let list = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output();
     let list = list.map_err(|error| format!("git: {error}"))?;
     let mut lines = BTreeMap::new();
     for file in String::from_utf8_lossy(&list.stdout).split('\0').filter(|f| !f.is_empty()) {
@@ -184,16 +187,21 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), String> {
     fs::write(path, bytes).map_err(failed)
 }
 
+/// What cargo builds from the copy. In a folder with what is built from the checkout cargo would take the one for the other: it knows a
+/// package by its place in its workspace.
+fn built() -> PathBuf {
+    folder().join("built")
+}
+
 /// cargo in the copy, not yet begun.
 pub fn cargo_command(words: &[&str]) -> Command {
     let mut cargo = Command::new("cargo");
-    cargo.args(words).current_dir(place()).env("CARGO_TARGET_DIR", target_dir());
+    cargo.args(words).current_dir(place()).env("CARGO_TARGET_DIR", built());
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
     cargo
 }
 
-/// Runs cargo in the copy. What was built for the checkout is used again where it is the same. The errors, as the compiler says
-/// them in one line each.
+/// Runs cargo in the copy. The errors, as the compiler says them in one line each.
 pub fn cargo(words: &[&str]) -> Result<String, String> {
     let mut cargo = cargo_command(words);
     let output = cargo.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
@@ -215,7 +223,7 @@ pub fn check() -> Result<(), String> {
 pub fn build() -> Result<PathBuf, String> {
     cargo(&["build", "--release", "--package", "nandu-cli", "--message-format", "short"])?;
     let program = folder().join("nandu");
-    let built = target_dir().join("release/nandu");
+    let built = built().join("release/nandu");
     fs::copy(&built, &program).map_err(|error| format!("{}: {error}", built.display()))?;
     Ok(program)
 }

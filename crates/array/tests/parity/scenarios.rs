@@ -188,6 +188,19 @@ fn without_a_journal_a_short_and_unclean_array_wants_a_word() {
     w.open(OpenHow { alone: true, ..OpenHow::default() }).expect("all legs");
 }
 
+/// Its superblocks say that all parity is right.
+#[test]
+fn without_a_journal_a_short_array_that_was_closed_starts() {
+    let mut w = world(|s| s.config.write_hole = WriteHole::Resync);
+    let a = w.write(5, 20);
+    done(&mut w, a);
+    w.run(100_000);
+    w.close();
+    w.cut();
+    w.disk(1).lost = true;
+    w.open(OpenHow::default()).expect("it has ended in order");
+}
+
 #[test]
 fn a_leg_of_another_array_is_refused() {
     let mut w = world(|_| {});

@@ -154,8 +154,12 @@ fn as_text(args: &VerifyArgs, report: &VerifyReport) -> String {
             count(report.fell_back)
         ),
     };
+    let beside = match report.peeks {
+        0 => String::new(),
+        peeks => format!(" and {} beside the run", count(peeks)),
+    };
     out.push_str(&format!(
-        "{}: {}, {}, {}, {} (the longest {}{from_checkpoint}), digest {:016x}; {found}\n",
+        "{}: {}, {}, {}{beside}, {} (the longest {}{from_checkpoint}), digest {:016x}; {found}\n",
         plural(report.seeds, "seed"),
         plural(report.requests, "request"),
         plural(report.events, "event"),

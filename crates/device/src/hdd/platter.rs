@@ -22,7 +22,7 @@ enum Held {
 }
 
 /// A write that may not be complete.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Unsettled {
     window: Window,
     first: u64,
@@ -30,7 +30,7 @@ struct Unsettled {
 }
 
 /// The contents of a disk.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Platter {
     stamps: Vec<Option<Box<[Stamp]>>>,
     /// Sectors that hold real bytes.
@@ -113,6 +113,10 @@ impl Medium for Platter {
         while self.unsettled.front().is_some_and(|u| u.window.end <= now) {
             self.unsettled.pop_front();
         }
+    }
+
+    fn copy(&self) -> Option<Box<dyn Medium>> {
+        Some(Box::new(self.clone()))
     }
 
     fn crash(&mut self, at: Instant, rng: &mut Rng) {

@@ -27,15 +27,16 @@ const RECORD: u32 = u32::MAX;
 
 type Bytes = Box<[u8; SECTOR as usize]>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Done {
-    Program(u64),
+    /// The unit, and the one that it was built on.
+    Program(u64, Option<u64>),
     /// The first unit and what the units held.
     Erase(u64, Vec<(u64, Oob)>),
 }
 
 /// The contents of a flash array.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Cells {
     unit_sectors: u32,
     data: Vec<u64>,
@@ -85,6 +86,18 @@ impl Cells {
         let none = Cells::new(0, unit_sectors, block_units);
         let blocks = units.div_ceil(u64::from(block_units)) as usize;
         Cells { data: vec![ERASED; units as usize], wear: vec![0; blocks], one_session: true, ..none }
+    }
+
+    /// I-20: no erase takes a page before what was built on it is complete, a copy or a newer version: a power cut would leave neither.
+    fn assert_built(&self, block: &std::ops::Range<u64>, start: Instant) {
+        for (window, done) in &self.unsettled {
+            if let Done::Program(unit, Some(base)) = done
+                && block.contains(base)
+                && window.end > start
+            {
+                panic!("I-20: page {base} is erased before page {unit}, which is built on it, is programmed");
+            }
+        }
     }
 
     /// The data word of a page that one payload fills, when it needs no side table.
@@ -258,7 +271,7 @@ impl Medium for Cells {
         }
         self.set(program.unit, (word, program.oob));
         if program.window.end > program.window.start {
-            self.unsettled.push_back((program.window, Done::Program(program.unit)));
+            self.unsettled.push_back((program.window, Done::Program(program.unit, program.base)));
         }
     }
 
@@ -300,6 +313,7 @@ impl Medium for Cells {
             }
             return;
         }
+        self.assert_built(&(first..first + units), window.start);
         let saved: Vec<_> =
             (first..first + units).map(|u| (self.data[u as usize], self.oobs[u as usize])).collect();
         if saved.iter().any(|(_, oob)| oob.key & Oob::SLC != 0) {
@@ -311,7 +325,7 @@ impl Medium for Cells {
     }
 
     fn prolong(&mut self, unit: u64, end: Instant) {
-        let names = |done: &Done| matches!(done, Done::Program(u) | Done::Erase(u, _) if *u == unit);
+        let names = |done: &Done| matches!(done, Done::Program(u, _) | Done::Erase(u, _) if *u == unit);
         if let Some((window, _)) = self.unsettled.iter_mut().rev().find(|(_, done)| names(done)) {
             window.end = end;
         }
@@ -338,12 +352,22 @@ impl Medium for Cells {
         !self.used
     }
 
+    fn erasing(&self, from: Instant, to: Instant) -> Option<Window> {
+        let erases = self.unsettled.iter().filter(|(_, done)| matches!(done, Done::Erase(..)));
+        let mut parts = erases.map(|(w, _)| Window { start: w.start.later(from), end: w.end.min(to) });
+        parts.find(|part| part.start < part.end)
+    }
+
     fn settle(&mut self, now: Instant) {
         while self.unsettled.front().is_some_and(|(window, _)| window.end <= now) {
             if let Some((_, done)) = self.unsettled.pop_front() {
                 self.drop_record(done);
             }
         }
+    }
+
+    fn copy(&self) -> Option<Box<dyn Medium>> {
+        Some(Box::new(self.clone()))
     }
 
     fn crash(&mut self, at: Instant, rng: &mut Rng) {
@@ -354,7 +378,7 @@ impl Medium for Cells {
             let complete = window.end <= at || (begun && rng.below(2) == 0);
             match done {
                 _ if complete => self.drop_record(done),
-                Done::Program(unit) => {
+                Done::Program(unit, _) => {
                     self.forget(self.data[unit as usize]);
                     self.set(unit, (if begun { TORN } else { ERASED }, NO_OOB));
                 }
@@ -420,6 +444,29 @@ mod tests {
         write(&mut cells, &pool, 0, 1, LATER);
         cells.crash(Instant(50), &mut rng);
         assert_eq!(cells.state(0), UnitState::Erased);
+    }
+
+    #[test]
+    #[should_panic(expected = "I-20")]
+    fn a_page_is_not_erased_before_its_copy_is_programmed() {
+        let pool = PayloadPool::new(Content::Stamps);
+        let mut cells = Cells::new(8, 8, 4);
+        write(&mut cells, &pool, 0, 1, Window { start: Instant(0), end: Instant(1) });
+        let oob = Oob { key: 5, seq: 2 };
+        cells.program(&pool, &Program { unit: 4, base: Some(0), overlay: None, oob, window: LATER });
+        // It begins while the copy is being programmed.
+        cells.erase(0, 4, Window { start: Instant(199), end: Instant(300) });
+    }
+
+    #[test]
+    fn an_erase_under_way_is_told_as_far_as_it_is_asked_for() {
+        let mut cells = Cells::new(8, 8, 4);
+        cells.erase(0, 4, LATER);
+        let part = |from, to| cells.erasing(Instant(from), Instant(to)).map(|w| (w.start.0, w.end.0));
+        assert_eq!(part(0, 100), None);
+        assert_eq!(part(0, 150), Some((100, 150)));
+        assert_eq!(part(150, 900), Some((150, 200)));
+        assert_eq!(part(200, 900), None);
     }
 
     #[test]

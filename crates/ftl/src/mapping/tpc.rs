@@ -469,6 +469,7 @@ impl Mapping for Tpc {
                 self.write_back(slot, ops);
             }
         }
+        debug_assert_eq!(self.dirty, 0, "changed slots are counted");
         while let Some(tp) = self.store.due() {
             ops.push(MapOp::Read(tp));
             self.enter_moves(tp);

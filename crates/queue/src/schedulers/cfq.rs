@@ -342,6 +342,20 @@ mod tests {
     }
 
     #[test]
+    fn options_of_other_slices_are_flaws() {
+        let slo = CfqConfig { slices: Slices::Slo, ..CfqConfig::default() };
+        assert_eq!(slo.flaw(), None);
+        for config in [
+            CfqConfig { sync_first: true, ..slo.clone() },
+            CfqConfig { async_requests: Some(2), ..slo.clone() },
+        ] {
+            assert!(config.flaw().is_some_and(|flaw| flaw.contains("classic slices")), "{config:?}");
+            let classic = CfqConfig { slices: CfqConfig::default().slices, ..config };
+            assert_eq!(classic.flaw(), None, "{classic:?}");
+        }
+    }
+
+    #[test]
     fn time_is_shared_by_weight_whoever_asks_for_more() {
         let shares = Rig::new(slo(&[100, 300]), &[100, 300]).run(&[Load::reads(64), Load::reads(8)], 200_000);
         assert!(in_proportion(&shares, &[1, 3], 5), "{shares:?}");

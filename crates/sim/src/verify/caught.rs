@@ -65,6 +65,7 @@ const NAMED: &[&str] = &[
     "I-17",
     "I-18",
     "I-19",
+    "I-20",
     "block_mode",
     "intent_before_data",
     "one_in_flight_per_block_and_leg",

@@ -15,6 +15,8 @@ pub(super) struct Judge {
     pub digest: Digest,
     /// Answers so far.
     pub answers: u64,
+    /// Those to flushes.
+    pub flushes: u64,
     /// The first broken invariant.
     pub violation: Option<Violation>,
     /// A request failed in this way since somebody looked.
@@ -33,12 +35,20 @@ impl Judge {
             oracles,
             digest: Digest::default(),
             answers: 0,
+            flushes: 0,
             violation: None,
             failure: None,
             log: None,
             aside: None,
             sum: None,
         }
+    }
+
+    /// What judges the machines that start after a power cut now. This one goes on.
+    pub fn after_a_cut(&self) -> Judge {
+        let mut judge = Judge { answers: self.answers, ..Judge::new(self.oracles.clone()) };
+        judge.oracles.iter_mut().for_each(Oracle::cut);
+        judge
     }
 
     /// A request is about to come at export `export`; returns its serial number and its cookie.
@@ -97,6 +107,7 @@ impl Sink for Judge {
             return;
         }
         self.answers += 1;
+        self.flushes += u64::from(request.op == Op::Flush);
         self.digest.add(request.cookie);
         self.digest.add(now.0);
         self.digest.add(request.error.map_or(0, |e| 1 + e.kind as u64));

@@ -30,7 +30,7 @@ mod window;
 pub use digest::Digest;
 pub use draw::{Drive, Family, Legs, Shape};
 pub use host::{Verified, VerifiedError, run_verified};
-pub use plan::Plan;
+pub use plan::{Draws, Plan};
 pub(crate) use watch::check_charges;
 
 pub use shrink::shrink;

@@ -30,6 +30,7 @@ impl Asked {
 }
 
 /// What every sector of one address space may hold.
+#[derive(Clone)]
 pub struct Oracle {
     sectors: Vec<History>,
     window: Window,

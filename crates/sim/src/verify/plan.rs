@@ -29,6 +29,17 @@ pub struct Load {
     pub idle_one_in: u64,
 }
 
+/// What is drawn. Seeds that were kept as tests draw what was drawn when they failed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Draws {
+    /// Requests and power cuts at random.
+    Random,
+    /// Some short-range patterns too.
+    Patterns,
+    /// All patterns, power cuts that are aimed at erases, and cuts beside the run.
+    Aimed,
+}
+
 /// What short-range patterns a load has beside its random requests: they are rare at random, and the hardest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hammer {
@@ -38,11 +49,17 @@ pub enum Hammer {
     AdjacentTrims,
     /// Blocks that are no neighbours are trimmed and put on record one by one: more records than a drive keeps.
     ManyRecords,
+    /// Blocks are written one after the other, and a long write follows some way behind, where a log or a ring clears its oldest data;
+    /// what it wrote is flushed.
+    Trail,
+    /// A few blocks are trimmed, the trim is put on record, and they are written at once, while all others are written over: the record is
+    /// given up while what replaces it is on its way.
+    Rewrite,
 }
 
 impl Hammer {
-    /// All of them.
-    pub const ALL: [Hammer; 3] = [Hammer::OneBlock, Hammer::AdjacentTrims, Hammer::ManyRecords];
+    /// Those of [`Draws::Patterns`].
+    const FIRST: [Hammer; 3] = [Hammer::OneBlock, Hammer::AdjacentTrims, Hammer::ManyRecords];
 }
 
 /// A power cut.
@@ -61,6 +78,8 @@ pub struct Cut {
     pub after_loss: Option<u32>,
     /// Only the process dies, where a cut has more to take.
     pub process: bool,
+    /// Waits, not for ever, until something is being erased; where everything is read back at once, until a flush is answered meanwhile.
+    pub in_an_erase: bool,
 }
 
 /// Everything that a seed decides.
@@ -76,6 +95,8 @@ pub struct Plan {
     pub load: Load,
     /// Power cuts, in order.
     pub cuts: Vec<Cut>,
+    /// Power cuts of a copy, beside the run: at most so many.
+    pub peeks: u32,
     /// An operator scrubs a mirror, swaps its roles or replaces a leg once in so many requests; 0 for never.
     pub chore_one_in: u64,
     /// Time that a mirror has to make its legs equal once nobody asks for anything. A stack file may clear regions an hour
@@ -95,7 +116,7 @@ pub struct Plan {
 
 impl Plan {
     /// The plan of `seed`, with stacks that `registry` can build.
-    pub fn draw(seed: u64, shape: &Shape, crashes: bool, registry: &Registry) -> Plan {
+    pub fn draw(seed: u64, shape: &Shape, crashes: bool, draws: Draws, registry: &Registry) -> Plan {
         let root = Rng::new(seed);
         let toml = draw::stack(shape, &mut root.fork(1), registry);
         let mut rng = root.fork(2);
@@ -114,7 +135,7 @@ impl Plan {
         // Checksums of what was being written at a cut are made from what is there: wrong data among it is not seen.
         let rots = [Family::MirrorThatRots, Family::ParityThatRots].map(Shape::Named).contains(shape);
         let count = if crashes && !rots { 1 + rng.below(most) } else { 0 };
-        let cuts = (0..count).map(|_| Cut::draw(&load, &mut rng)).collect();
+        let mut cuts: Vec<Cut> = (0..count).map(|_| Cut::draw(&load, &mut rng)).collect();
         let rest = Span::from_secs(if matches!(shape, Shape::File(_)) { 3 * 3600 } else { 60 });
         // A generator of its own each: what else a seed draws stays as it was.
         let chore_one_in = *root.fork(6).pick(&[0, 30, 100]);
@@ -130,13 +151,26 @@ impl Plan {
             || is_queued && root.fork(8).below(2) == 0;
         let close = rng.below(2) == 0;
         let mut hammers = root.fork(9);
-        let hammer = (hammers.below(2) == 0).then(|| *hammers.pick(&Hammer::ALL));
+        let is_hammered = hammers.below(2) == 0 && draws >= Draws::Patterns;
+        let mut hammer = is_hammered.then(|| *hammers.pick(&Hammer::FIRST));
+        let mut peeks = 0;
+        if draws >= Draws::Aimed {
+            let mut rng = root.fork(10);
+            match rng.below(8) {
+                0 => hammer = Some(Hammer::Trail),
+                1 => hammer = Some(Hammer::Rewrite),
+                _ => {}
+            }
+            peeks = if crashes && !rots && root.fork(11).below(2) == 0 { 8 } else { 0 };
+            cuts.iter_mut().for_each(|cut| cut.in_an_erase = rng.below(2) == 0);
+        }
         Plan {
             seed,
             toml,
             precondition,
             load,
             cuts,
+            peeks,
             chore_one_in,
             change_one_in,
             has_adversary,
@@ -191,6 +225,7 @@ impl Cut {
             leg_dies: rng.below(4) == 0,
             after_loss: (rng.below(2) == 0).then(|| rng.between(1, 30) as u32),
             process: rng.below(2) == 0,
+            in_an_erase: false,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::caught::caught;
 use super::draw::Shape;
-use super::plan::Plan;
+use super::plan::{Draws, Plan};
 use super::session::{Session, Tally};
 use crate::replay::Go;
 use crate::threads::on_each;
@@ -28,8 +28,8 @@ pub struct VerifyOptions {
     pub crash: bool,
     /// Whether more is demanded than stacks promise: that what was acknowledged survives, flushed or not.
     pub acknowledged: bool,
-    /// Whether loads may have short-range patterns. Seeds that were kept as tests ran without.
-    pub hammers: bool,
+    /// What is drawn.
+    pub draws: Draws,
     /// A fault to plant.
     pub plant: Option<String>,
     /// One seed in this many is run twice and compared; 0 for none.
@@ -53,7 +53,7 @@ impl Default for VerifyOptions {
             seeds: 100,
             crash: false,
             acknowledged: false,
-            hammers: true,
+            draws: Draws::Aimed,
             plant: None,
             repeat_one_in: 16,
             failures_max: 10,
@@ -113,6 +113,8 @@ pub struct SeedReport {
     pub events: u64,
     /// Power cuts.
     pub crashes: u64,
+    /// Power cuts of a copy, beside the run.
+    pub peeks: u64,
     /// Starts after a cut or an end that were complete.
     pub recoveries: u64,
     /// The longest of them, in simulated time.
@@ -146,6 +148,8 @@ pub struct VerifyReport {
     pub events: u64,
     /// Power cuts.
     pub crashes: u64,
+    /// Power cuts of a copy, beside the run.
+    pub peeks: u64,
     /// Starts after a cut or an end that were complete.
     pub recoveries: u64,
     /// The longest of them, in simulated time.
@@ -233,6 +237,7 @@ impl VerifyReport {
             sum.requests += r.requests;
             sum.events += r.events;
             sum.crashes += r.crashes;
+            sum.peeks += r.peeks;
             sum.recoveries += r.recoveries;
             sum.start_longest = sum.start_longest.longer(r.start_longest);
             sum.from_checkpoint += r.from_checkpoint;
@@ -252,10 +257,9 @@ impl VerifyReport {
 
 /// Runs one seed; where the plan says so, twice.
 pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
-    let mut plan = Plan::draw(seed, &options.shape, options.crash, &options.registry);
+    let mut plan = Plan::draw(seed, &options.shape, options.crash, options.draws, &options.registry);
     plan.acknowledged = options.acknowledged;
-    plan.hammer = plan.hammer.filter(|_| options.hammers);
-    let (mut tally, mut result) = run_plan(&plan, options);
+    let (tally, mut result) = run_plan(&plan, options);
     let twice = options.repeat_one_in > 0 && seed.is_multiple_of(options.repeat_one_in);
     if twice && result.is_ok() {
         let (again, second) = run_plan(&plan, options);
@@ -263,9 +267,6 @@ pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
             let what = format!("two runs of seed {seed} differ: {:x} and {:x}", tally.digest, again.digest);
             result = Err(Violation { invariant: "I-14", what });
         }
-    }
-    if result.is_err() {
-        (plan, tally, result) = shrink(plan, tally, result, options);
     }
     let failure = result.err().map(|violation| {
         let command = command(options, seed);
@@ -278,6 +279,7 @@ pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
         requests: tally.requests,
         events: tally.events,
         crashes: tally.crashes,
+        peeks: tally.peeks,
         recoveries: tally.recoveries,
         start_longest: tally.start_longest,
         from_checkpoint: tally.from_checkpoint,
@@ -288,12 +290,6 @@ pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
         chores: tally.chores,
         failure,
     }
-}
-
-type Outcome = (Plan, Tally, Result<(), Violation>);
-
-fn shrink(plan: Plan, tally: Tally, result: Result<(), Violation>, _options: &VerifyOptions) -> Outcome {
-    (plan, tally, result)
 }
 
 fn run_plan(plan: &Plan, options: &VerifyOptions) -> (Tally, Result<(), Violation>) {

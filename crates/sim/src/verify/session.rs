@@ -5,6 +5,7 @@ mod changes;
 mod chores;
 mod hammer;
 mod legs;
+mod peeks;
 mod restarts;
 
 use super::judge::Judge;
@@ -25,6 +26,8 @@ const STALL: u32 = 200_000;
 const CHECK_EVERY: u64 = 64;
 /// Events that a redundant device may take to make its legs equal.
 const PATIENCE: u32 = 5_000;
+/// Arrivals and events that a power cut waits for an erase.
+const AIM: u32 = 400;
 /// Starts after one power cut until the stack counts as unable to start.
 const STARTS: u32 = 60;
 
@@ -34,6 +37,8 @@ pub(super) struct Tally {
     pub requests: u64,
     pub events: u64,
     pub crashes: u64,
+    /// Power cuts beside the run.
+    pub peeks: u64,
     pub recoveries: u64,
     pub start_longest: Span,
     pub from_checkpoint: u64,
@@ -78,6 +83,7 @@ pub(super) struct Session<'a> {
     spaces: changes::Spaces,
     adversary: adversary::Adversary,
     hammering: hammer::Hammering,
+    peeks: peeks::Peeks,
     /// Pages of a unit of the drive.
     unit_pages: u64,
     entries: Vec<Entry>,
@@ -130,6 +136,7 @@ impl<'a> Session<'a> {
             spaces: changes::Spaces::default(),
             adversary: adversary::Adversary::default(),
             hammering: hammer::Hammering::new(plan.seed),
+            peeks: peeks::Peeks::new(plan.seed, plan.peeks),
             unit_pages: 0,
             entries,
             roots,
@@ -190,6 +197,9 @@ impl<'a> Session<'a> {
         }
         for cut in &self.plan.cuts {
             self.drive(cut.after, cut.after_loss)?;
+            if cut.in_an_erase {
+                self.drive_until_an_erase(cut.look)?;
+            }
             self.cut(cut)?;
             if self.tally.not_created > 0 {
                 return Ok(());
@@ -237,7 +247,23 @@ impl<'a> Session<'a> {
                 next = self.engine.now() + self.gap();
             } else {
                 self.step()?;
+                self.may_peek()?;
             }
+        }
+        Ok(())
+    }
+
+    /// Lets more of them pass until something is being erased, or until a flush is answered meanwhile: at most some hundred.
+    fn drive_until_an_erase(&mut self, and_a_flush: bool) -> Result<(), Broken> {
+        let mut flushes_before = None;
+        for _ in 0..AIM {
+            let flushes = self.engine.sink().flushes;
+            match self.engine.erasing() {
+                None => flushes_before = None,
+                Some(_) if !and_a_flush || flushes_before.is_some_and(|before| flushes > before) => break,
+                Some(_) => flushes_before = flushes_before.or(Some(flushes)),
+            }
+            self.drive(1, None)?;
         }
         Ok(())
     }
@@ -285,7 +311,9 @@ impl<'a> Session<'a> {
                     | ErrorKind::NotErased
                     | ErrorKind::OutOfOrder
             );
-            let is_worn = kind == ErrorKind::ReadOnly && Watch::is_worn_out(&self.engine.graph);
+            // A cache above says of a flush that what it held could not be written.
+            let says_worn = kind == ErrorKind::ReadOnly || op == Op::Flush && kind == ErrorKind::WriteFailed;
+            let is_worn = says_worn && Watch::is_worn_out(&self.engine.graph);
             let given_up = kind == ErrorKind::Lost && self.watch.has_missed();
             let is_explained = || self.roots.iter().any(|&root| self.watch.explains(root));
             if !is_worn && (never || !given_up && !is_explained()) {

@@ -73,7 +73,9 @@ impl Cache {
             let Some(buffer) = &mut self.buffer else { return };
             let Some(row) = buffer.take_row(unit, longest, awaited) else { return };
             let number = row.first >> buffer.unit_bits;
-            buffer.padding = buffer.padding.filter(|p| p.fill.is_some() || p.number != number);
+            // Padded once for all its rows: what is below already would become dirty again and again.
+            let goes_on = buffer.waiting[unit as usize] > 0;
+            buffer.padding = buffer.padding.filter(|p| p.fill.is_some() || p.number != number || goes_on);
             let version = buffer.seq;
             let first = buffer.map.get(row.first).expect("a dirty block");
             let first = buffer.dirty[first as usize];

@@ -670,8 +670,9 @@ impl Queued {
         // Nobody asks for it elsewhere.
         let pool = if is_first || self.keeps_order() { self.pool_of(block) } else { NONE as usize };
         let erase = if is_first { self.youngest_erase(pool) } else { NONE };
-        // What a part is laid over must be there.
-        let base = page.base.filter(|_| after == NONE && order.after.node == NONE);
+        // What a part is laid over must be there, and what a page moves from; a read that comes before has waited for it.
+        let is_read = job != Job::MoveWithin && (after != NONE || order.after.node != NONE);
+        let base = page.base.filter(|_| !is_read);
         let base = base.map_or(NONE, |base| self.writer[base.0 as usize]);
         let before = match self.changes.get(pool) {
             None => [self.tail[block as usize], after.max(base), erase],
@@ -718,11 +719,7 @@ impl Queued {
     /// A page moves inside its die.
     pub fn move_within(&mut self, order: &Order, page: Page, from: Ppn) -> u32 {
         let at = self.program(Job::MoveWithin, order, page, NONE, Some(from));
-        let writer = self.writer[from.0 as usize];
-        if writer != NONE {
-            self.nodes.link(writer, at);
-        }
-        self.nodes[at].block = writer;
+        self.nodes[at].block = self.writer[from.0 as usize];
         at
     }
 

@@ -172,6 +172,15 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let end = if early { cx.now } else { end };
         let end = self.buffer().slots.leaves(at, end);
         self.forget_dump(at, end, cx);
+        if self.buffer().plan.dump.is_none() {
+            return;
+        }
+        // A version before it whose own turn to leave has not come must not be restored over it.
+        let mut newer = at;
+        while let Some(older) = self.buffer().slots.issued_before(newer) {
+            self.forget_dump(older, end, cx);
+            newer = older;
+        }
     }
 
     /// Frees the slots of pages that are programmed, and tells those who waited for them.

@@ -274,6 +274,13 @@ impl Slots {
         end
     }
 
+    /// The slot with the version of a page before that in `at`, while it is not known when it leaves.
+    pub fn issued_before(&self, at: u32) -> Option<u32> {
+        let Slot { lpn, older, ticket, .. } = self.slots[at as usize];
+        let slot = self.slots.get(older as usize)?;
+        (slot.state == State::Issued && slot.lpn == lpn && slot.ticket < ticket).then_some(older)
+    }
+
     /// When the first of those whose end is known is complete.
     #[inline]
     pub fn first_end(&self) -> Option<Instant> {

@@ -7,7 +7,7 @@ use nandu_base::Plant;
 pub(super) const PLANTS: &[Plant] = &[
     Plant::new(
         "ssd.erase-too-early",
-        "I-1",
+        "I-20",
         "a block is erased before the newer versions of its pages are programmed",
     )
     .within("ssd-at-once"),
@@ -59,6 +59,12 @@ pub(super) const PLANTS: &[Plant] = &[
         "a checkpoint holds slots of the cache where the places of translation pages belong",
     )
     .within("ssd-paged"),
+    Plant::new(
+        "ssd.checkpoint-kept",
+        "I-1",
+        "a start that erases copies keeps the checkpoints that name them",
+    )
+    .within("ssd-paged-tenants"),
     Plant::new(
         "ssd.gathered-although-written",
         "I-5",

@@ -33,6 +33,9 @@ pub enum Family {
     Arrays,
     /// A cache over a device; what is settled of it.
     Cache(Caching),
+    /// A cache over a stripe of legs with volatile caches that are lost often: one leg loses what it had of a write while the other
+    /// parts of it are under way.
+    CacheOverStripe,
     /// A mirror of two files in the page cache; here the process may also die without a power cut.
     MirrorOfFiles,
     /// Tenants behind a fair queue.
@@ -43,6 +46,8 @@ pub enum Family {
     FairDies,
     /// A hybrid disk over any members, some of which may fail; with `true` over files only, whose process may also die.
     Hybrid(bool),
+    /// A hybrid disk with one slow ring, which has what was read; all writes of the host go past it to a quick disk.
+    HybridPastRing,
     /// A hybrid disk whose rings are areas of one flash chip.
     HybridOnOneChip,
     /// A cache that culls, and tells a hybrid disk below which blocks are used.
@@ -158,6 +163,7 @@ impl Family {
         ("cache", Family::Cache(Caching::Any)),
         ("cache-culling", Family::Cache(Caching::Culling)),
         ("cache-write-back", Family::Cache(Caching::Back)),
+        ("cache-over-stripe", Family::CacheOverStripe),
         ("queue", Family::Queue),
         ("queue-over-tenants", Family::QueueOverTenants),
         ("fair-dies", Family::FairDies),
@@ -168,6 +174,7 @@ impl Family {
         ("mirror-of-files", Family::MirrorOfFiles),
         ("hybrid", Family::Hybrid(false)),
         ("hybrid-of-files", Family::Hybrid(true)),
+        ("hybrid-past-ring", Family::HybridPastRing),
         ("hybrid-on-one-chip", Family::HybridOnOneChip),
         ("culling-over-hybrid", Family::CullingOverHybrid),
         ("hetero-mirror", Family::Hetero(Legs::Any)),

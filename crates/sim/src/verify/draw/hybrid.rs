@@ -14,6 +14,25 @@ impl Draft<'_> {
         self.hybrid_of(slc, mlc, disk, page, unit)
     }
 
+    /// A hybrid disk with one slow ring, past which all writes go.
+    pub(super) fn hybrid_past_ring(&mut self) -> String {
+        let page = *self.rng.pick(&[2048u64, 4096]);
+        let unit = page * self.rng.between(4, 6);
+        let latency = *self.rng.pick(&[50, 200, 1000]);
+        let units = self.rng.between(9, 12);
+        let ring = self.sized_at("file", units * unit, page, latency);
+        let pages = self.rng.between(16, 48);
+        let disk = self.sized("memory", page * pages, page);
+        let which = self.one_in(2);
+        let (slc, mlc) = if which { (Some(ring), None) } else { (None, Some(ring)) };
+        let hybrid = self.hybrid_of(slc, mlc, disk, page, unit);
+        for bytes in [0, 4 * page, 16 * page] {
+            self.text =
+                self.text.replace(&format!("write_bypass = {bytes}\n"), &format!("write_bypass = {page}\n"));
+        }
+        hybrid
+    }
+
     /// A hybrid disk whose rings are areas of one chip: they wait for each other. One of them may be missing, and each may
     /// fail.
     pub(super) fn hybrid_on_one_chip(&mut self) -> String {
@@ -178,10 +197,15 @@ impl Draft<'_> {
 
     /// A block leaf of this size, whose sector is no longer than `page`.
     fn sized(&mut self, kind: &str, size: u64, page: u64) -> String {
-        let name = self.begin(kind);
-        self.put("size", size);
         // A start reads every unit: one that takes longer than a device lasts never ends.
         let latency = *self.rng.pick(&[0, 1, 50, 200]);
+        self.sized_at(kind, size, page, latency)
+    }
+
+    /// The same with a latency in microseconds.
+    fn sized_at(&mut self, kind: &str, size: u64, page: u64, latency: u64) -> String {
+        let name = self.begin(kind);
+        self.put("size", size);
         self.put_text("latency", format!("{latency} us"));
         if kind == "file" {
             self.put_text("path", format!("{name}.img"));

@@ -286,6 +286,30 @@ impl Draft<'_> {
             .collect()
     }
 
+    /// A stripe of unlike leaves, each behind a volatile cache that is lost every few milliseconds.
+    pub(super) fn stripe_that_loses(&mut self) -> String {
+        let legs: Vec<String> = (0..self.rng.between(2, 3))
+            .map(|_| {
+                let leaf = self.block("memory", 32 << 10);
+                let name = self.begin("fault");
+                self.put_text("below", leaf);
+                let size = 4096u64 << self.rng.below(6);
+                let every = *self.rng.pick(&[20, 200, 5000]);
+                self.put("cache", format!("{{ size = {size}, destage_interval = \"{every} us\" }}"));
+                let (mean, back) = (self.rng.between(2, 30), self.rng.between(20, 500));
+                let loss =
+                    format!("{{ kind = \"random\", mean_interval = \"{mean} ms\", outage = \"{back} us\" }}");
+                self.put("loss", loss);
+                name
+            })
+            .collect();
+        let name = self.begin("stripe");
+        self.put("legs", format!("{legs:?}"));
+        let chunk = 4096u64 << self.rng.below(2);
+        self.put("chunk", chunk);
+        name
+    }
+
     /// Options of `hetero-mirror` beside those of `mirror`.
     pub(super) fn delays(&mut self) {
         for (key, values) in [

@@ -209,6 +209,10 @@ impl<'a> Draft<'a> {
                 let below = self.device(depth, true, 64 << 10);
                 self.block_cache(below, *caching)
             }
+            Shape::Named(Family::CacheOverStripe) => {
+                let stripe = self.stripe_that_loses();
+                self.block_cache(stripe, Caching::Any)
+            }
             Shape::Named(Family::Queue) => {
                 let depth = self.rng.below(2) as u32;
                 let below = self.device(depth, true, 64 << 10);
@@ -222,6 +226,7 @@ impl<'a> Draft<'a> {
             }
             Shape::Named(Family::QueueOverTenants) => return self.queue_over_tenants(),
             Shape::Named(Family::Hybrid(of_files)) => self.hybrid(*of_files),
+            Shape::Named(Family::HybridPastRing) => self.hybrid_past_ring(),
             Shape::Named(Family::HybridOnOneChip) => self.hybrid_on_one_chip(),
             Shape::Named(Family::CullingOverHybrid) => self.culling_over_hybrid(),
             Shape::Named(Family::Over(kind)) => self.over(kind, 1, true, 0),

@@ -58,7 +58,9 @@ impl Session<'_> {
         self.hammering.left -= 1;
         let At { export, base, blocks, first: at } = self.hammering.at?;
         let limits = &self.entries[export].limits;
-        let (unit, two) = (block(limits), limits.max_io.0 >= 2 * block(limits));
+        let unit = block(limits);
+        let most = limits.max_io.0 / unit;
+        let two = most >= 2;
         let rng = &mut self.hammering.rng;
         let (op, first, count, next) = match hammer {
             Hammer::OneBlock => match rng.below(8) {
@@ -74,6 +76,22 @@ impl Session<'_> {
                 5 => (Op::Write, at, 1, (at + 1) % blocks),
                 6 => (Op::Read, at.saturating_sub(1), 1, at),
                 _ => (Op::Flush, at, 0, at.saturating_sub(3)),
+            },
+            Hammer::Trail => match rng.below(8) {
+                0..=3 => (Op::Write, at, 1, (at + 1) % blocks),
+                4 | 5 => {
+                    let behind = (at + blocks - rng.below(blocks)) % blocks;
+                    (Op::Write, behind, most.min(blocks - behind), at)
+                }
+                6 => (Op::Read, rng.below(blocks), 1, at),
+                _ => (Op::Flush, at, 0, at),
+            },
+            Hammer::Rewrite => match rng.below(8) {
+                0 | 1 => (Op::Trim, at, 1, at),
+                2 | 3 => (Op::Write, at, 1, (at + 1) % blocks.min(4)),
+                4 => (Op::Write, rng.below(blocks), 1, at),
+                5 => (Op::Read, at, 1, at),
+                _ => (Op::Flush, at, 0, at),
             },
             Hammer::ManyRecords => match rng.below(8) {
                 0..=2 => (Op::Trim, at, 1, (at + 2) % blocks),

@@ -5,7 +5,7 @@ use crate::engine::{Engine, Media};
 use crate::verify::judge::Judge;
 use crate::verify::oracle::Oracle;
 use crate::verify::plan::Cut;
-use nandu_base::{Content, Instant, OpenError, OpenHow, Rng, Span};
+use nandu_base::{Content, Instant, OpenError, OpenHow, Rng, Span, Window};
 use nandu_stack::Built;
 
 impl Session<'_> {
@@ -13,8 +13,12 @@ impl Session<'_> {
     pub(super) fn cut(&mut self, cut: &Cut) -> Result<(), Broken> {
         let now = self.engine.now();
         let next = self.engine.next_at().map_or(now, |at| at.later(now));
-        let at = now + Span(self.rng.below(next.since(now).0.min(1_000_000_000) + 1));
-        self.engine.advance(at.later(now));
+        let erasing = if cut.in_an_erase { self.engine.erasing() } else { None };
+        let at = match erasing {
+            Some(Window { start, end }) => start + Span(1 + self.rng.below(end.since(start).0.max(1))),
+            None => now + Span(self.rng.below(next.since(now).0.min(1_000_000_000) + 1)),
+        };
+        self.engine.advance(at.later(now).min(next));
         let missing = if cut.leg_dies { self.leg_to_miss() } else { None };
         if cut.process && missing.is_none() && self.watch.stands_on_files() {
             self.process_dies()?;
@@ -73,7 +77,7 @@ impl Session<'_> {
         Some((leg, is_leader))
     }
 
-    fn rebuilt(&self) -> Built {
+    pub(super) fn rebuilt(&self) -> Built {
         build(self.plan, self.stack, self.planted, self.tally.crashes + self.tally.recoveries)
     }
 
@@ -119,7 +123,7 @@ impl Session<'_> {
     }
 
     /// Starts the stack; false when the power is to be cut again, or an injected error was in the way.
-    fn start(&mut self, events: &mut u64) -> Result<bool, Broken> {
+    pub(super) fn start(&mut self, events: &mut u64) -> Result<bool, Broken> {
         let (alone, create) = (!self.engine.missing.is_empty(), self.replaced.is_some());
         let how = OpenHow { alone, create, ..OpenHow::default() };
         let began = self.engine.now();

@@ -2,7 +2,7 @@
 
 use crate::verify::caught::caught;
 use crate::verify::draw::Shape;
-use crate::verify::plan::Plan;
+use crate::verify::plan::{Draws, Plan};
 use crate::verify::session::Session;
 use nandu_base::Precondition;
 use nandu_stack::Stack;
@@ -16,7 +16,7 @@ fn hold(stack: &str, seed: u64, events: u32) {
     let shape = Shape::File(stack.into());
     let parsed = Stack::parse(stack).expect("a stack");
     for n in 0..events {
-        let mut plan = Plan::draw(seed, &shape, true, &nandu_stack::builtin());
+        let mut plan = Plan::draw(seed, &shape, true, Draws::Patterns, &nandu_stack::builtin());
         plan.precondition = Precondition::Filled;
         plan.cuts.truncate(1);
         plan.cuts[0].again = vec![n; TIMES];
