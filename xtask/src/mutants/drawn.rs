@@ -35,7 +35,7 @@ const MACHINES: &[Machine] = &[
         name: "ssd",
         crate_name: "nandu-device",
         sources: &["crates/device/src/ssd"],
-        families: &["ssd", "ssd-trimmed", "ssd-paged"],
+        families: &["ssd", "ssd-trimmed", "ssd-paged", "ssd-units", "ssd-combined"],
     },
     Machine {
         name: "write buffer",
@@ -47,7 +47,7 @@ const MACHINES: &[Machine] = &[
         name: "tenants",
         crate_name: "nandu-device",
         sources: &["crates/device/src/ssd/tenants", "crates/ftl/src/isolation"],
-        families: &["ssd-lending", "ssd-dealing"],
+        families: &["ssd-lending", "ssd-dealing", "ssd-paged-tenants", "ssd-combined"],
     },
     Machine {
         name: "maps",
@@ -69,7 +69,7 @@ const MACHINES: &[Machine] = &[
             "crates/device/src/ssd/log_blocks",
             "crates/device/src/ssd/log_blocks.rs",
         ],
-        families: &["ssd-log"],
+        families: &["ssd-log", "ssd-combined"],
     },
     Machine {
         name: "dies",
@@ -99,7 +99,7 @@ const MACHINES: &[Machine] = &[
         name: "cache",
         crate_name: "nandu-cache",
         sources: &["crates/cache/src"],
-        families: &["cache", "cache-write-back", "cache-culling"],
+        families: &["cache", "cache-write-back", "cache-culling", "cache-over-stripe"],
     },
     Machine {
         name: "mirror",
@@ -111,7 +111,7 @@ const MACHINES: &[Machine] = &[
         name: "parity",
         crate_name: "nandu-array",
         sources: &["crates/array/src/parity"],
-        families: &["parity"],
+        families: &["parity", "parity-that-rots"],
     },
     Machine {
         name: "stripe, concat",
@@ -128,7 +128,7 @@ const MACHINES: &[Machine] = &[
         name: "hybrid",
         crate_name: "nandu-hybrid",
         sources: &["crates/hybrid/src"],
-        families: &["hybrid", "hybrid-on-one-chip"],
+        families: &["hybrid", "hybrid-on-one-chip", "hybrid-past-ring"],
     },
     Machine {
         name: "queue",

@@ -109,7 +109,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let Some(medium) = cx.medium.as_deref_mut() else { return };
         let Node { job, block, first_page, .. } = *self.queue.node(node);
         if job == Job::Erase {
-            medium.prolong(u64::from(self.blocks.layout().first_page(BlockId(block)).0), end);
+            medium.prolong(u64::from(self.stripes.units.chips().first_page(BlockId(block)).0), end);
         }
         let mut next = first_page;
         while next != NONE {
