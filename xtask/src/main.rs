@@ -24,6 +24,7 @@ mod soak;
 mod steps;
 mod test;
 mod tools;
+mod unsafe_code;
 mod words;
 
 use std::process::ExitCode;
