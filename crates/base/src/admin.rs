@@ -88,6 +88,8 @@ pub enum Gone {
     Openings(u64),
     /// Groups of a ring that were durable, from the first number to the last: what is in them may read as something older.
     Groups(u64, u64),
+    /// A page of a ring that cannot be read, at this byte: if a group stood there, what is in it may read as something older.
+    Page(u64),
 }
 
 /// What a machine does with its data beside serving.

@@ -10,7 +10,8 @@
 //! it finds, as well.
 //!
 //! A page that cannot be read is tried again. On flash that stays so where a program or erase was cut off, and it holds
-//! nothing; on a child that is written over it is an error, and the start fails.
+//! nothing. On a child that is written over no cut leaves such a page: it was damaged later. One of two superblocks can be done without, and after a
+//! clean end each header that matters is missed by its number; after a crash the start is refused, and names the page.
 
 use crate::generation::{Claim, Generation, Stale, decide, salvage};
 use crate::machine::{Hybrid, Phase, Tag, whole};
@@ -292,10 +293,15 @@ impl Hybrid {
                 self.opening.tries += 1;
                 return self.ask(cx);
             }
-            (Step::Scan(r, _, _), Some(_)) if self.rings[r].shape.resets => true,
+            (Step::Scan(r, unit, at), Some(kind)) => {
+                if let Err(error) = self.header_unread(r, unit, at, kind, cx) {
+                    return self.open_failed(error, cx);
+                }
+                true
+            }
             // Most likely a page of data.
             (Step::Look(..), Some(_)) => true,
-            (Step::Super(k, _), Some(_)) if self.resets(k) => true,
+            (Step::Super(..), Some(_)) => true,
             (_, Some(kind)) => return self.open_failed(OpenError::Records(whole(kind)), cx),
         };
         let page = self.opening.page.expect("a start has its page");
@@ -352,6 +358,31 @@ impl Hybrid {
             }
             Step::None => {}
         }
+    }
+
+    /// A page where a header may stand cannot be read. On a ring that is written over a cut leaves no such page.
+    fn header_unread(
+        &mut self,
+        r: usize,
+        unit: u32,
+        at: u32,
+        kind: ErrorKind,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), OpenError> {
+        let shape = &self.rings[r].shape;
+        if shape.resets || self.known(r).sealed != Sealed::default() {
+            return Ok(());
+        }
+        let byte = shape.offset(unit, at).0;
+        if self.opening.how.salvage {
+            cx.event(DeviceEvent::Notice(Notice::Gone(r as u8, Gone::Page(byte))));
+            return Ok(());
+        }
+        let why = format!("ring {r} cannot be read at byte {byte} ({kind}): a header may stand there");
+        Err(refused(
+            why,
+            "nothing was changed; if the ring is damaged there, start with salvage to go on without that page",
+        ))
     }
 
     /// Notes what stands at a place for superblocks; returns the next place that is to be read.

@@ -4,9 +4,16 @@
 mod common;
 
 use common::client::Client;
+use common::process::{Process, be_a_server};
 use common::{Served, options, wait_for};
 use nandu_live::{ServeOptions, ctl};
 use std::path::Path;
+
+/// Not a test of its own: what a `Process` runs.
+#[test]
+fn the_server_process() {
+    be_a_server();
+}
 
 const LEG: u64 = 4 << 20;
 const BLOCK: u64 = 4096;
@@ -20,12 +27,8 @@ struct Kind {
     magic: &'static [u8],
 }
 
-const MIRROR: Kind = Kind {
-    kind: "mirror",
-    own: "initial_sync = \"assume-clean\"\nregion_size = \"64 KiB\"\n",
-    legs: &["a", "b"],
-    magic: b"NanduHM",
-};
+const MIRROR: Kind =
+    Kind { kind: "mirror", own: "initial_sync = \"assume-clean\"\n", legs: &["a", "b"], magic: b"NanduHM" };
 const HETERO: Kind = Kind { kind: "hetero-mirror", ..MIRROR };
 const PARITY: Kind = Kind {
     kind: "parity",
@@ -244,4 +247,200 @@ fn a_hybrid_disk_goes_on_without_a_group_of_a_ring() {
     assert!(!server.said.iter().any(|line| line.contains("GONE")), "it was said");
     assert!(read(&server) == found);
     server.stop();
+}
+
+/// The stack with checksums below each member: what is damaged there cannot be read.
+fn checked(kind: &Kind) -> String {
+    let raw = |text: String, leg: &&str| {
+        let below =
+            format!("[device.{leg}]\nkind = \"integrity\"\nbelow = \"{leg}-raw\"\n[device.{leg}-raw]\nkind");
+        text.replace(&format!("[device.{leg}]\nkind"), &below)
+    };
+    kind.legs.iter().fold(kind.stack(), raw)
+}
+
+/// Where pages of a member begin with this.
+fn pages(dir: &Path, member: &str, magic: &[u8]) -> Vec<usize> {
+    let bytes = std::fs::read(dir.join(format!("{member}.img"))).expect("a member");
+    (0..bytes.len()).step_by(4096).filter(|&at| bytes[at..].starts_with(magic)).collect()
+}
+
+/// One bit of this page is turned over.
+fn turn(dir: &Path, member: &str, page: usize) {
+    let path = dir.join(format!("{member}.img"));
+    let mut bytes = std::fs::read(&path).expect("a member");
+    bytes[page + 100] ^= 1;
+    std::fs::write(path, bytes).expect("it is ours");
+}
+
+/// Blocks that are written twice: more than the first region of checksums of the upper ring, 4 MiB, holds.
+const MANY: u64 = 800;
+
+fn read_many(socket: &Path) -> Vec<Vec<u8>> {
+    let mut client = Client::connect(socket, "data");
+    let found = (0..MANY).map(|block| client.read(block * BLOCK, BLOCK as u32)).collect();
+    client.disconnect();
+    found
+}
+
+/// Of a record that cannot be read no bit is put right: one of two superblocks can be done without, and a header is missed where it counts. A start
+/// says which page, and changes nothing; a salvage goes on, and the start after it is an ordinary one.
+#[test]
+fn records_of_a_hybrid_disk_that_cannot_be_read_are_named() {
+    let slc = "path = \"slc.img\"\nsize = ";
+    let stack = checked(&HYBRID).replace(&format!("{slc}{LEG}"), &format!("{slc}{}", 3 * LEG));
+    for is_killed in [false, true] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let start = |create, salvage| {
+            Served::try_start(ServeOptions { create, salvage, ..options(&stack, dir.path()) })
+        };
+        let server = start(true, false).expect("it is made");
+        let mut client = Client::connect(&server.socket, "data");
+        for block in (0..MANY).chain(0..MANY) {
+            client.write(block * BLOCK, &content(block));
+            if block % 16 == 15 {
+                client.flush();
+            }
+        }
+        client.disconnect();
+        server.stop();
+        if is_killed {
+            Process::start(&stack, dir.path()).kill();
+        }
+        let want: Vec<Vec<u8>> = (0..MANY).map(content).collect();
+        let made = HYBRID.files(dir.path());
+        let restore = || {
+            for (leg, bytes) in HYBRID.legs.iter().zip(&made) {
+                std::fs::write(dir.path().join(format!("{leg}.img")), bytes).expect("it is ours");
+            }
+        };
+        for member in HYBRID.legs {
+            for page in pages(dir.path(), member, b"NanduHS") {
+                turn(dir.path(), member, page);
+                let server = start(false, false).unwrap_or_else(|error| panic!("{member}: {error}"));
+                assert!(read_many(&server.socket) == want, "{member}");
+                server.stop();
+                start(false, false).expect("it is written again").stop();
+                restore();
+            }
+        }
+        let (mut missing, mut named) = (0, 0);
+        for page in pages(dir.path(), "slc", b"NanduHY").into_iter().step_by(12) {
+            turn(dir.path(), "slc", page);
+            let damaged = HYBRID.files(dir.path());
+            match start(false, false) {
+                Ok(server) => {
+                    assert!(
+                        read_many(&server.socket) == want,
+                        "byte {page}: no header that counts was damaged"
+                    );
+                    server.stop();
+                }
+                Err(error) => {
+                    let why = error.to_string();
+                    assert!(error.exit_code() == 2 && why.contains("salvage"), "{why}");
+                    // After a crash the checksums below have been made anew; the data have not changed.
+                    let data = |files: &[Vec<u8>]| -> Vec<Vec<u8>> {
+                        let end =
+                            |file: &Vec<u8>| if is_killed { file.len() - (128 << 10) } else { file.len() };
+                        files.iter().map(|file| file[..end(file)].to_vec()).collect()
+                    };
+                    assert!(
+                        data(&HYBRID.files(dir.path())) == data(&damaged),
+                        "byte {page}: something was changed"
+                    );
+                    let is_missing = why.contains("are missing, ") && why.contains(" byte ");
+                    assert!(
+                        is_missing || why.contains(&format!("ring 0 cannot be read at byte {page} ")),
+                        "{why}"
+                    );
+                    *if is_missing { &mut missing } else { &mut named } += 1;
+                    let server = start(false, true).unwrap_or_else(|error| panic!("byte {page}: {error}"));
+                    assert!(server.said.iter().any(|line| line.contains("GONE")), "{:?}", server.said);
+                    let found = read_many(&server.socket);
+                    server.stop();
+                    let server = start(false, false).unwrap_or_else(|error| panic!("byte {page}: {error}"));
+                    assert!(read_many(&server.socket) == found, "byte {page}");
+                    server.stop();
+                }
+            }
+            restore();
+        }
+        println!("killed: {is_killed}: {missing} headers missing, {named} named");
+        assert!(if is_killed { named > 3 } else { missing > 3 && named == 0 }, "{missing} {named}");
+    }
+}
+
+/// One record of a leg cannot be read: it may be newer than the other slot. The start names leg and bytes; without the leg it goes on when it is
+/// told to, and the leg is taken back blank.
+#[test]
+fn records_of_a_mirror_that_cannot_be_read_are_named() {
+    for kind in [MIRROR, HETERO] {
+        let (stack, dir) = (checked(&kind), tempfile::tempdir().expect("a directory"));
+        let start = |create, salvage, alone| {
+            Served::try_start(ServeOptions { create, salvage, alone, ..options(&stack, dir.path()) })
+        };
+        let server = start(true, false, false).expect("it is made");
+        let mut client = Client::connect(&server.socket, "data");
+        for block in 0..BLOCKS {
+            client.write(block * BLOCK, &content(block));
+        }
+        client.flush();
+        client.disconnect();
+        server.stop();
+        let made = kind.files(dir.path());
+        for (leg, other) in [("a", "b"), ("b", "a")] {
+            let list = pages(dir.path(), leg, b"HMML")[0];
+            for page in pages(dir.path(), leg, kind.magic).into_iter().chain([list]) {
+                turn(dir.path(), leg, page);
+                let damaged = kind.files(dir.path());
+                let Err(error) = start(false, false, false) else { panic!("{leg}: byte {page}: it starts") };
+                let why = error.to_string();
+                let what = if page == list {
+                    format!("the list of lost data on leg `{leg}`, at bytes {page} and ")
+                } else {
+                    format!(
+                        "the records of leg `{leg}` cannot be read, and may be newer than those of leg `{other}`"
+                    )
+                };
+                assert!(
+                    why.contains(&what) && why.contains(&page.to_string()) && why.contains("salvage"),
+                    "{why}"
+                );
+                assert!(error.exit_code() == 2 && kind.files(dir.path()) == damaged, "{why}");
+                let server =
+                    start(false, true, false).unwrap_or_else(|error| panic!("{leg}: byte {page}: {error}"));
+                assert!(
+                    server.said.iter().any(|line| line.contains("GONE") && line.contains(leg)),
+                    "{:?}",
+                    server.said
+                );
+                check(&server, kind.kind);
+                let health = if page == list { "whole" } else { "degraded" };
+                assert_eq!(server.status()["devices"]["m"]["health"], health);
+                server.stop();
+                for (leg, bytes) in kind.legs.iter().zip(&made) {
+                    std::fs::write(dir.path().join(format!("{leg}.img")), bytes).expect("it is ours");
+                }
+                if page != list {
+                    turn(dir.path(), leg, page);
+                    let server = start(false, false, true)
+                        .unwrap_or_else(|error| panic!("{leg}: byte {page}: {error}"));
+                    check(&server, kind.kind);
+                    server.stop();
+                    std::fs::write(dir.path().join(format!("{leg}.img")), vec![0; LEG as usize])
+                        .expect("it is ours");
+                    let server = start(true, false, false).expect("a blank leg is filled");
+                    wait_for("both legs", || {
+                        (server.status()["devices"]["m"]["health"] == "whole").then_some(())
+                    });
+                    check(&server, kind.kind);
+                    server.stop();
+                }
+                for (leg, bytes) in kind.legs.iter().zip(&made) {
+                    std::fs::write(dir.path().join(format!("{leg}.img")), bytes).expect("it is ours");
+                }
+            }
+        }
+    }
 }

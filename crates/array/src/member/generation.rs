@@ -30,6 +30,14 @@ pub fn standing(of: &Superblock, to: &Superblock) -> (Standing, Gen) {
     (own, of.generation)
 }
 
+/// Whether `of` has seen changes of the set that `to` has not, from a state that `to` has never been in: as far back as the history goes it
+/// is no earlier state. A change that was cut off has the state before as its base, which `to` knows.
+pub fn is_fork(of: &Superblock, to: &Superblock) -> bool {
+    let known = to.history.iter().filter(|&&g| g != Gen::NONE).map(|g| g.epoch).min();
+    let is_within = known.is_some_and(|oldest| of.generation.epoch >= oldest);
+    is_within && [of.generation, of.base].iter().all(|&g| place(g, to) == Standing::Unrelated)
+}
+
 fn place(generation: Gen, to: &Superblock) -> Standing {
     if generation == Gen::NONE {
         return Standing::Unrelated;
@@ -85,5 +93,24 @@ mod tests {
         other.begin_opening(Gen { epoch: 6, tag: 1 }, generation(5), at(5).history);
         other.end_opening();
         assert_eq!(standing(&opening, &other), (Standing::Behind(1), generation(5)));
+        assert!(!is_fork(&opening, &other), "nothing was served under what was cut off");
+    }
+
+    #[test]
+    fn who_went_on_from_an_older_copy_is_a_fork_and_who_stayed_behind_is_not() {
+        // Two members were put back to an older stop and went on; the third one has gone on from a later one.
+        let mut other = at(5);
+        for epoch in 6..=12 {
+            let before = other;
+            other.begin_opening(Gen { epoch, tag: epoch }, before.generation, before.history);
+            other.end_opening();
+        }
+        for epoch in 6..=14 {
+            assert!(is_fork(&at(epoch), &other), "{epoch}");
+        }
+        for epoch in 1..=5 {
+            assert!(!is_fork(&at(epoch), &other), "{epoch}");
+        }
+        assert!(!is_fork(&at(2), &at(12)) && !is_fork(&at(12), &at(12)) && !is_fork(&at(12), &at(1)));
     }
 }

@@ -19,7 +19,7 @@
 pub mod generation;
 pub mod record;
 
-pub use generation::{Standing, standing};
+pub use generation::{Standing, is_fork, standing};
 pub use record::{Gen, State, Superblock};
 
 use schemars::JsonSchema;

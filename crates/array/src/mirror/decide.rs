@@ -8,8 +8,10 @@ use nandu_base::{OpenError, OpenHow};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(clippy::large_enum_variant)] // two of them at a time, at open
 pub enum Found {
-    /// The leg is not there, or a slot cannot be read: it may hide a newer record, so the leg is not used.
+    /// The leg is not there.
     Absent,
+    /// A slot cannot be read: it may hide a newer record, so the leg is not used.
+    Unread,
     /// Both slots are all zero.
     Blank,
     /// Something else lives there.
@@ -21,7 +23,8 @@ pub enum Found {
 impl Found {
     /// Whether a salvage goes on without the records of this leg. Blank ones may be what is to be made.
     pub fn is_given_up(&self, how: OpenHow) -> bool {
-        how.salvage && (*self == Found::Foreign || *self == Found::Blank && !how.create)
+        how.salvage
+            && (matches!(self, Found::Foreign | Found::Unread) || *self == Found::Blank && !how.create)
     }
 }
 
@@ -87,6 +90,10 @@ pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenHow) -> Result<S
         (_, Found::Blank) => {
             refused(format!("leg `{}` is blank and the other is missing", names[1]), "add both legs")
         }
+        (Found::Unread, Found::Unread) => refused(
+            "the records of both legs cannot be read",
+            "start with salvage to make the first leg a new set",
+        ),
         _ => Err(OpenError::Gone { device: format!("{} and {}", names[0], names[1]) }),
     }
 }
@@ -108,6 +115,14 @@ fn one(
     }
     if how.alone {
         return Ok(Start::Alone(y));
+    }
+    if other == Found::Unread {
+        let why = format!(
+            "the records of leg `{}` cannot be read, and may be newer than those of leg `{}`",
+            names[1 - y],
+            names[y]
+        );
+        return refused(why, "start with salvage, or with alone, to go on without it");
     }
     let why = format!("leg `{}` was one of a pair, and the other may hold newer data", names[y]);
     refused(why, "add the other leg, or start with alone to give up what only the other leg holds")
@@ -194,7 +209,7 @@ pub fn is_foreign(x: &Found, y: &Superblock) -> bool {
 /// `merges` is a planted fault: a leg that went on alone is overwritten.
 pub fn returns(x: &Found, y: &Superblock, create: bool, merges: bool) -> Result<Lacks, &'static str> {
     match x {
-        Found::Absent => Err("its records cannot be read"),
+        Found::Absent | Found::Unread => Err("its records cannot be read"),
         Found::Blank if create => Ok(Lacks::All),
         Found::Blank => Err("it is blank"),
         Found::Foreign => Err("it holds something else"),
@@ -258,7 +273,7 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table() {
-        use Found::{Absent, Blank, Foreign, Valid};
+        use Found::{Absent, Blank, Foreign, Unread, Valid};
         let plain = OpenHow::default();
         let alone = OpenHow { alone: true, ..plain };
         let create = OpenHow { create: true, ..plain };
@@ -334,7 +349,15 @@ mod tests {
         }
         // damaged records, and a salvage
         let salvage = OpenHow { salvage: true, ..plain };
-        for damaged in [Foreign, Blank] {
+        let why = start(Valid(sb(0, 5)), Unread, plain).expect_err("it may hide a newer record");
+        assert!(
+            why.contains("the records of leg `b` cannot be read, and may be newer than those of leg `a`"),
+            "{why}"
+        );
+        assert_eq!(start(Valid(sb(0, 5)), Unread, alone), Ok(Start::Alone(0)));
+        assert_eq!(start(Valid(solo(0, 5)), Unread, plain), Ok(Start::Solo(0)));
+        assert!(start(Unread, Unread, plain).is_err_and(|e| e.contains("both legs")));
+        for damaged in [Foreign, Unread, Blank] {
             assert_eq!(start(Valid(sb(0, 5)), damaged, salvage), Ok(Start::Alone(0)));
             assert_eq!(start(Valid(solo(0, 5)), damaged, salvage), Ok(Start::Solo(0)));
             assert_eq!(start(Foreign, damaged, salvage), Ok(Start::Salvaged));

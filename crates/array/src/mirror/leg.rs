@@ -209,7 +209,7 @@ impl Leg {
             return Found::Valid(self.sb);
         }
         match self.slots {
-            [Slot::Unreadable, _] | [_, Slot::Unreadable] => Found::Absent,
+            [Slot::Unreadable, _] | [_, Slot::Unreadable] => Found::Unread,
             [Slot::Valid(a), Slot::Valid(b)] => self.take(if b.seq > a.seq { (1, b) } else { (0, a) }),
             [Slot::Valid(a), _] => self.take((0, a)),
             [_, Slot::Valid(b)] => self.take((1, b)),

@@ -135,7 +135,8 @@ impl Mirror {
                 if is_given_up {
                     cx.event(DeviceEvent::Notice(Notice::Gone(1 - y as u8, Gone::Leg)));
                 }
-                self.set_aside(1 - y, found[1 - y] != Found::Absent && !left);
+                let is_there = !matches!(found[1 - y], Found::Absent | Found::Unread);
+                self.set_aside(1 - y, is_there && !left);
                 self.load_maps(y, cx);
             }
             Start::Fresh => {
@@ -151,12 +152,12 @@ impl Mirror {
         Ok(OpenStep::Maps(start))
     }
 
-    /// Says where the records of a leg should be that holds something else.
+    /// Says where the records of a leg are that holds something else, or cannot be read.
     fn located(&self, error: OpenError, found: &[Found; 2]) -> OpenError {
-        match (error, found.iter().position(|found| *found == Found::Foreign)) {
+        match (error, found.iter().position(|found| matches!(found, Found::Foreign | Found::Unread))) {
             (OpenError::Refused { why, remedy }, Some(leg)) => {
                 let [first, second] = self.layouts[leg].slots;
-                let why = format!("{why}: its records would be at bytes {first} and {second}");
+                let why = format!("{why}: its records are looked for at bytes {first} and {second}");
                 OpenError::Refused { why, remedy }
             }
             (error, _) => error,
@@ -254,15 +255,18 @@ impl Mirror {
                 continue;
             }
             let refuse = |why: String, remedy: &str| Err(OpenError::Refused { why, remedy: remedy.into() });
-            if !self.policy.lists_lost {
-                let why = format!("leg `{}` has a list of lost data", self.names[leg]);
-                return refuse(why, "open it as a hetero-mirror");
-            }
             if self.legs[leg].hides_lost() && self.how.salvage {
                 cx.event(DeviceEvent::Notice(Notice::Gone(leg as u8, Gone::List)));
             } else if self.legs[leg].hides_lost() {
-                let why = format!("the list of lost data on leg `{}` cannot be read", self.names[leg]);
-                return refuse(why, "leave that leg out");
+                let [first, second] = [0, 1].map(|slot| self.layouts[leg].lost_slot(slot).0);
+                let why = format!(
+                    "the list of lost data on leg `{}`, at bytes {first} and {second}, cannot be read",
+                    self.names[leg]
+                );
+                return refuse(why, "leave that leg out, or start with salvage to go on without the list");
+            } else if !self.policy.lists_lost {
+                let why = format!("leg `{}` has a list of lost data", self.names[leg]);
+                return refuse(why, "open it as a hetero-mirror");
             }
             for &(start, end) in &self.legs[leg].lost_found {
                 self.lost.add(start, end);

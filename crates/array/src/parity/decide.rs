@@ -10,12 +10,15 @@
 //! is refused, or with `alone` counts as missing: nothing is written to it before it is added, and then it is
 //! rebuilt. Two are refused.
 //!
+//! So is a leg that is not called current and has seen changes that the record does not know of: the others were put
+//! back to a state of before, and went on from there. It is no earlier state, and is not rebuilt unasked.
+//!
 //! A new set is written down twice before it is used, so a record with number 1 means that nothing was ever stored.
 
 use super::layout::{OUT, Superblock};
 use super::open::{Slot, Step};
 use super::{Parity, bits};
-use crate::member::{Standing, State, standing};
+use crate::member::{Standing, State, is_fork, standing};
 use nandu_base::{Cx, DeviceEvent, Gone, Notice, OpenError};
 
 impl Parity {
@@ -226,7 +229,9 @@ impl Parity {
 
 /// Which legs are old, and how far, in words. `name` says how each is called.
 pub fn say_old(found: &[Option<Superblock>], name: &dyn Fn(usize) -> String, old: u16) -> String {
-    let newest = newest(found).expect("an old leg is older than another");
+    // Of records with one number the one that came last may be of a leg that went on apart.
+    let believed = believe(found).filter(|sb| old >> sb.head.leg & 1 == 0);
+    let newest = believed.or(newest(found)).expect("an old leg is older than another");
     let by = name(usize::from(newest.head.leg));
     let each = |l: usize| {
         let place = found[l].map_or(Standing::Unrelated, |sb| standing(&sb.head, &newest.head).0);
@@ -237,6 +242,11 @@ pub fn say_old(found: &[Option<Superblock>], name: &dyn Fn(usize) -> String, old
             }
             Standing::Behind(n) => {
                 format!("leg `{name}` is old: `{by}` has seen {n} changes of the set since")
+            }
+            _ if is_apart(&found[l], &newest) => {
+                format!(
+                    "leg `{name}` has seen changes of the set that `{by}` has not: they went on apart, from an older copy"
+                )
             }
             _ => format!("leg `{name}` is old: it was replaced, left behind, or is a copy from long ago"),
         }
@@ -271,8 +281,8 @@ pub fn believe(found: &[Option<Superblock>]) -> Option<Superblock> {
     })
 }
 
-/// The legs that the newest record calls current and that are older than a cut explains; and when an older state
-/// would be believed although there is a newer record, all that say so.
+/// The legs that the newest record calls current and that are older than a cut explains; when an older state
+/// would be believed although there is a newer record, all that say so; and those that have gone on apart from the one that is believed.
 pub fn old_legs(found: &[Option<Superblock>]) -> Option<u16> {
     let newest = newest(found)?;
     let is_old = |l: usize| found[l].is_some_and(|sb| !fits(&sb, &newest));
@@ -284,10 +294,15 @@ pub fn old_legs(found: &[Option<Superblock>]) -> Option<u16> {
     let of_before = believed.is_some_and(|sb| sb.head.generation.epoch < newest.head.generation.epoch);
     let old = match believed {
         Some(_) if of_before => bits_of(&is_old),
-        Some(_) => 0,
+        Some(sb) => bits_of(&|l| is_apart(&found[l], &sb)),
         None => bits_of(&|l| is_old(l) && called_current(l)),
     };
     (old != 0).then_some(old)
+}
+
+/// Whether a leg has gone on apart from the others, which tell of the set as `sb`.
+fn is_apart(found: &Option<Superblock>, sb: &Superblock) -> bool {
+    found.is_some_and(|of| is_fork(&of.head, &sb.head))
 }
 
 /// The legs that were found.

@@ -393,6 +393,9 @@ fn said_of(leg: &str, gone: Gone) -> String {
         Gone::Groups(first, last) => format!(
             "groups {first} to {last} of `{leg}`: any page that was written in them reads as something older; nothing says which"
         ),
+        Gone::Page(byte) => format!(
+            "what cannot be read at byte {byte} of `{leg}`: if pages were written in a group there, they read as something older"
+        ),
     }
 }
 
