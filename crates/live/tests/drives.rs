@@ -349,6 +349,85 @@ fn a_store_of_the_version_before_is_refused_by_name() {
     assert!(refused.contains("it is of version 1, and this is version 2"), "{refused}");
 }
 
+/// What a drive keeps for itself, kind by kind: maps, checkpoints, trims, tenants. (Marks of log-block maps are empty pages.) One bit of each
+/// such page is flipped (its bytes are under one checksum): refused with its byte and unchanged, or right.
+#[test]
+fn a_damaged_record_of_a_drives_own_is_refused_with_its_byte() {
+    let tenants = "tenants = [{ name = \"a\", size = \"4 MiB\" }, { name = \"b\", size = \"4 MiB\" }]\nmax_tenants = 4\n\
+                   isolation = { kind = \"shared-space\", contribution = \"1/10\" }";
+    for (kind, options_of) in [
+        ("maps", "mapping = { kind = \"dftl\", cmt_size = \"8 KiB\" }"),
+        ("checkpoints", "mapping = { kind = \"dftl\", cmt_size = \"8 KiB\" }\ncheckpoint_interval = 8"),
+        ("trims", ""),
+        ("tenants", tenants),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let drive = ssd("top", options_of).replace("blocks_per_plane = 40", "blocks_per_plane = 128");
+        let stack = format!("{EXPORT}{drive}");
+        let process = Process::start(&stack, dir.path());
+        if kind == "tenants" {
+            process.ctl("tenant add top size=4MiB");
+        }
+        let mut client = Client::connect(&process.socket, "data");
+        (0..200).for_each(|block| client.write(block * BLOCK, &block_of(block, 3)));
+        client.flush();
+        let gone = |block: u64| kind == "trims" && block % 2 == 1;
+        for block in (0..200).filter(|&block| gone(block)) {
+            client
+                .call(nandu_live::nbd::wire::cmd::TRIM, 0, block * BLOCK, BLOCK as u32, &[])
+                .expect("a trim");
+        }
+        client.flush();
+        client.disconnect();
+        process.stop();
+        let store = dir.path().join("top.store");
+        let made = std::fs::read(&store).expect("a store");
+        let label = made.windows(4).position(|w| w == b"NLOG").expect("a log") / 4096 * 4096;
+        let hosts: Vec<Vec<u8>> = (0..200).map(|block| block_of(block, 3)).collect();
+        let is_own = |at: &usize| {
+            let page = &made[*at..(*at + BLOCK as usize).min(made.len())];
+            let is_log = page.chunks(512).any(|sector| sector.starts_with(b"NLOG"));
+            page.iter().any(|&byte| byte != 0) && !is_log && !hosts.iter().any(|block| page == block)
+        };
+        let own: Vec<usize> = (label..made.len()).step_by(BLOCK as usize).filter(is_own).collect();
+        let mut refused = 0;
+        for &at in &own {
+            let mut damaged = made.clone();
+            let first = made[at..].iter().position(|&byte| byte != 0).expect("it holds something");
+            damaged[at + first] ^= 4;
+            std::fs::write(&store, &damaged).expect("a store");
+            let mut plain = options(&stack, dir.path());
+            plain.create = false;
+            match Served::try_start(plain) {
+                Err(error) => {
+                    let why = error.to_string();
+                    assert!(
+                        why.contains(&format!("byte {at}: ")) && why.contains("--salvage"),
+                        "{kind}: {why}"
+                    );
+                    assert!(std::fs::read(&store).expect("a store") == damaged, "{kind}: it is changed");
+                    refused += 1;
+                }
+                Ok(served) => {
+                    let mut client = served.connect("data");
+                    for block in 0..200 {
+                        let want = if gone(block) { 0 } else { 3 };
+                        assert_eq!(
+                            version_of(block, &client.read(block * BLOCK, BLOCK as u32)),
+                            Ok(want),
+                            "{kind}: {at}"
+                        );
+                    }
+                    client.disconnect();
+                    served.stop();
+                }
+            }
+        }
+        println!("{kind}: {refused} of {} pages are refused", own.len());
+        assert!(refused > 0, "{kind}: none of {} pages counts", own.len());
+    }
+}
+
 /// CRC-32C, bit by bit.
 fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0x82F6_3B78 } else { crc >> 1 };
