@@ -2,6 +2,9 @@
 
 use crate::common::versions::BLOCK;
 use nandu_base::Rng;
+use rustix::fs::{SeekFrom, seek};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -96,4 +99,29 @@ pub fn flip_data(file: &Path, rng: &mut Rng, end: u64) {
         block[rng.below(BLOCK) as usize] ^= 1 << rng.below(8);
     }
     std::fs::write(file, bytes).expect("it is ours");
+}
+
+/// Copies a store, and leaves its holes holes.
+pub fn copy_store(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("--sparse=always").args([from, to]).status();
+    assert!(copied.is_ok_and(|status| status.success()), "a store is copied");
+}
+
+/// Flips one bit of a sector of a store that holds something.
+pub fn flip_store(file: &Path, rng: &mut Rng) {
+    const SECTOR: usize = 512;
+    let store = File::options().read(true).write(true).open(file).expect("a store");
+    let (mut sectors, mut at) = (Vec::new(), 0);
+    while let Ok(start) = seek(&store, SeekFrom::Data(at)) {
+        at = seek(&store, SeekFrom::Hole(start)).expect("every file ends with a hole");
+        let mut bytes = vec![0; (at - start) as usize];
+        store.read_exact_at(&mut bytes, start).expect("it is readable");
+        let holds = |(_, sector): &(usize, &[u8])| sector.iter().any(|&byte| byte != 0);
+        let some = bytes.chunks(SECTOR).enumerate().filter(holds);
+        sectors.extend(some.map(|(n, _)| start + (n * SECTOR) as u64));
+    }
+    let place = *rng.pick(&sectors) + rng.below(SECTOR as u64);
+    let mut byte = [0];
+    store.read_exact_at(&mut byte, place).expect("it is readable");
+    store.write_all_at(&[byte[0] ^ 1 << rng.below(8)], place).expect("it is ours");
 }

@@ -6,7 +6,7 @@ use crate::common::versions::{BLOCK, Knowledge, write_and_fail, write_randomly};
 use crate::common::{Served, options, wait_for};
 use crate::faults::{self, Fault, Small};
 use crate::guest::planted;
-use crate::kinds::{Kind, LEG};
+use crate::kinds::{Below, Kind, LEG};
 use crate::tally::{RIGHT, Tally};
 use nandu_base::Rng;
 use nandu_live::nbd::wire::cmd;
@@ -142,8 +142,12 @@ impl Life<'_> {
 
     /// What may happen to the files of a stack that was closed.
     fn at_rest(&mut self, rng: &mut Rng) -> Result<(), String> {
-        if !self.kind.has_files() {
-            return Ok(());
+        match self.kind.below {
+            Below::Files { .. } => {}
+            Below::Ssd => return self.flip_store(rng),
+            Below::SsdAndHdd => return self.put_an_older_store(rng),
+            // The image of a disk has no checksums, and there is nobody who could know an older one.
+            Below::Hdd => return Ok(()),
         }
         let leg = rng.below(self.kind.legs.len() as u64) as usize;
         let file = self.kind.place(leg, self.dir).1;
@@ -153,6 +157,58 @@ impl Life<'_> {
             2 if self.kind.knows_old && leg >= self.kind.first_with_records => self.flip_records(&file, rng),
             _ => Ok(()),
         }
+    }
+
+    /// A bit of the store of a flash drive: refused with its place and unchanged, or right, or an error where a page of the host is damaged.
+    fn flip_store(&mut self, rng: &mut Rng) -> Result<(), String> {
+        let (store, saved) = (self.dir.join("m.store"), self.dir.join("saved"));
+        faults::copy_store(&store, &saved);
+        faults::flip_store(&store, rng);
+        let damaged = std::fs::read(&store).expect("a store");
+        match Served::try_start(self.options()) {
+            Err(error) => {
+                let said = error.to_string();
+                if !said.contains("byte ") || std::fs::read(&store).expect("a store") != damaged {
+                    return Err(format!("a damaged store is refused without its place, or changed: {said}"));
+                }
+                self.did("damaged stores refused");
+            }
+            Ok(server) => {
+                let mut client = server.connect("data");
+                let unreadable = self.look_or_fail(&mut client)?;
+                self.tally.count("damaged blocks that are unreadable", unreadable);
+                client.disconnect();
+                server.stop();
+                self.did("damaged stores borne");
+            }
+        }
+        std::fs::rename(saved, store).expect("it is ours");
+        Ok(())
+    }
+
+    /// An older copy of the store of one of two drives is refused by the mirror above.
+    fn put_an_older_store(&mut self, rng: &mut Rng) -> Result<(), String> {
+        let stores = self.kind.legs.iter().map(|leg| self.dir.join(format!("{leg}.store")));
+        let stores: Vec<PathBuf> = stores.collect();
+        let aside = |store: &Path, word: &str| store.with_extension(word);
+        if !aside(&stores[0], "older").exists() {
+            stores.iter().for_each(|store| faults::copy_store(store, &aside(store, "older")));
+            return Ok(());
+        }
+        // A drive that was opened has gone on, though the mirror above has not.
+        stores.iter().for_each(|store| faults::copy_store(store, &aside(store, "saved")));
+        let old = rng.pick(&stores);
+        faults::copy_store(&aside(old, "older"), old);
+        match Served::try_start(self.options()) {
+            Ok(_) => return Err(format!("an older copy of {} is believed", old.display())),
+            Err(error) if error.to_string().contains("old") => {}
+            Err(error) => return Err(format!("an older store is refused for another reason: {error}")),
+        }
+        for store in &stores {
+            std::fs::rename(aside(store, "saved"), store).expect("it is ours");
+        }
+        self.did("older copies refused");
+        Ok(())
     }
 
     /// It is refused, and not changed.
