@@ -670,6 +670,12 @@ fn what_capacitors_save_is_not_restored_over_a_newer_version() {
     hold_as_drawn(Family::Ssd(Drive::Units), &[1611]);
 }
 
+/// The end of an erase that was suspended was told of another block where units are wide: a power cut would have found it erased too early.
+#[test]
+fn a_suspended_erase_of_a_wide_unit_ends_late() {
+    hold_as_drawn(Family::Ssd(Drive::Units), &[18_333]);
+}
+
 /// Runs these seeds of a family with power cuts and all that is drawn.
 fn hold_as_drawn(family: Family, seeds: &[u64]) {
     for &seed in seeds {
