@@ -3,8 +3,8 @@
 use crate::figures::Counts;
 use crate::machine::{Hybrid, IDLE, Phase, TAGS, Tag};
 use nandu_base::{
-    ByteLen, ByteOffset, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Instant, Limits, Machine, Op,
-    OpenError, OpenHow, Peek, RamPower, ReqId, Span, Step, TimerKey, Violation,
+    ByteLen, ByteOffset, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Health, Instant, Limits, Machine,
+    Op, OpenError, OpenHow, Peek, RamPower, ReqId, Span, Step, TimerKey, Violation,
 };
 
 impl Machine for Hybrid {
@@ -14,6 +14,14 @@ impl Machine for Hybrid {
 
     fn keeps_records(&self) -> bool {
         true
+    }
+
+    fn health(&self) -> Option<Health> {
+        match self.phase {
+            Phase::Running => Some(Health::Whole),
+            Phase::Failed => Some(Health::Failed),
+            _ => None,
+        }
     }
 
     fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {

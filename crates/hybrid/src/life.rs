@@ -3,7 +3,7 @@
 use crate::bypass::Marks;
 use crate::commit::Commit;
 use crate::machine::{Hybrid, IDLE, Phase, REOPEN, whole};
-use nandu_base::{Cx, DeviceEvent, ErrorKind, OpenError, OpenHow, Payload, Span};
+use nandu_base::{Cx, DeviceEvent, ErrorKind, Health, Notice, OpenError, OpenHow, Payload, Span};
 
 impl Hybrid {
     /// Stops serving: every request of the host fails, what is under way is no longer heard of, dirty DRAM stays. When a
@@ -25,6 +25,7 @@ impl Hybrid {
             self.opening.close_is_due = true;
             return;
         }
+        cx.event(DeviceEvent::Notice(Notice::Health(Health::Failed)));
         cx.event(DeviceEvent::Lost);
     }
 
@@ -99,6 +100,7 @@ impl Hybrid {
         if std::mem::take(&mut self.opening.is_first) {
             cx.opened(Ok(()));
         } else {
+            cx.event(DeviceEvent::Notice(Notice::Health(Health::Whole)));
             cx.event(DeviceEvent::Back);
         }
     }

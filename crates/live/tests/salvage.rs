@@ -444,3 +444,41 @@ fn records_of_a_mirror_that_cannot_be_read_are_named() {
         }
     }
 }
+
+/// A page of a ring that cannot be read and has to be moved ends service, and the server says so.
+#[test]
+fn a_hybrid_disk_that_fails_says_so() {
+    let (stack, dir) = (checked(&HYBRID), tempfile::tempdir().expect("a directory"));
+    let process = Process::start(&stack, dir.path());
+    let mut client = Client::connect(&process.socket, "data");
+    for block in 0..MANY / 2 {
+        client.write(block * BLOCK, &content(block));
+    }
+    client.flush();
+    client.disconnect();
+    process.stop();
+    for block in 1..MANY / 2 {
+        pages(dir.path(), "slc", &content(block)[..256])
+            .into_iter()
+            .for_each(|page| turn(dir.path(), "slc", page));
+    }
+    let process = Process::start(&stack, dir.path());
+    assert_eq!(process.status()["devices"]["m"]["health"], "whole");
+    let mut client = Client::connect(&process.socket, "data");
+    let mut block = 0;
+    let failed = |process: &Process| process.status()["devices"]["m"]["health"] == "failed";
+    while !failed(&process) {
+        // Requests may fail by now.
+        let _ = client.call(
+            nandu_live::nbd::wire::cmd::WRITE,
+            0,
+            (MANY / 2 + block % 300) * BLOCK,
+            BLOCK as u32,
+            &content(block),
+        );
+        block += 1;
+        assert!(block < 20_000, "no page of the ring had to be moved");
+    }
+    assert!(process.log().lines().any(|line| line.contains("error m: FAILED")), "{}", process.log());
+    process.kill();
+}

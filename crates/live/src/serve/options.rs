@@ -408,7 +408,9 @@ fn say(f: &mut fmt::Formatter<'_>, device: &str, notice: Notice) -> fmt::Result 
         Notice::Health(Health::Degraded) => {
             write!(f, "{device}: DEGRADED: a leg is out or lacks data; one more failure may lose some")
         }
-        Notice::Health(Health::Failed) => write!(f, "{device}: FAILED: too few legs may serve"),
+        Notice::Health(Health::Failed) => {
+            write!(f, "{device}: FAILED: too few members may serve, or one has failed what it may not")
+        }
         Notice::Differ { at, len, mends } => {
             let what = if mends { "rewritten by the rule of its scrub" } else { "nothing is changed" };
             write!(f, "{device}: its legs disagree from byte {} on, {len} in all: {what}", at.0)

@@ -8,6 +8,7 @@ use crate::common::client::Client;
 use crate::common::process::have;
 use crate::common::versions::{Knowledge, write_and_fail};
 use crate::common::{Served, options};
+use crate::faults::{Fault, copy_store};
 use crate::kinds::{Kind, LEG};
 use crate::life::look;
 use crate::tally::{RIGHT, Tally};
@@ -16,7 +17,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,8 @@ pub fn is_possible() -> bool {
     have("linux.uml") && have("mkfs.ext4")
 }
 
-/// Boots a guest again and again on the same images, each time cut after some flushes.
+/// Boots a guest again and again on the same images, each time cut after some flushes; sometimes a leg freezes, and sometimes one is put back to
+/// an older copy, which the next guest must refuse.
 pub fn live(kind: &Kind, number: usize, cuts: u64, rng: &mut Rng, tally: &mut Tally) -> Result<(), String> {
     let dir = tempfile::tempdir().expect("a directory");
     let images = kind.legs.len().max(1);
@@ -70,9 +72,57 @@ pub fn live(kind: &Kind, number: usize, cuts: u64, rng: &mut Rng, tally: &mut Ta
         guest.wait(|dir| (told(dir) >= before + flushes).then_some(()))?;
         guest.cut();
         tally.count("cuts of a guest", 1);
+        if fault_of(kind, boot).is_some() {
+            tally.count("boots with a freezing leg", 1);
+        }
         std::fs::remove_file(dir.path().join(LOOKED)).expect("it was read");
+        if kind.has_files() && kind.knows_old && boot > 0 && boot % 3 == 0 {
+            put_an_older_copy(dir.path(), images, number, boot, rng)?;
+            tally.count("older copies refused in a guest", 1);
+        }
+        if boot == 1 {
+            (0..images)
+                .for_each(|image| copy_store(&image_of(dir.path(), image), &older_of(dir.path(), image)));
+        }
     }
     Ok(())
+}
+
+fn image_of(dir: &Path, image: usize) -> PathBuf {
+    dir.join(format!("{image}.img"))
+}
+
+fn older_of(dir: &Path, image: usize) -> PathBuf {
+    dir.join(format!("{image}.older"))
+}
+
+/// A leg as it was some cuts ago: the guest refuses to serve.
+fn put_an_older_copy(
+    dir: &Path,
+    images: usize,
+    number: usize,
+    boot: u64,
+    rng: &mut Rng,
+) -> Result<(), String> {
+    let saved = |image: usize| dir.join(format!("{image}.saved"));
+    (0..images).for_each(|image| copy_store(&image_of(dir, image), &saved(image)));
+    let old = rng.below(images as u64) as usize;
+    copy_store(&older_of(dir, old), &image_of(dir, old));
+    let mut guest = Guest::boot(dir, images, number, boot);
+    let said = guest
+        .wait(|dir| std::fs::read_to_string(dir.join(LOOKED)).ok().filter(|text| text.ends_with('\n')))?;
+    guest.cut();
+    std::fs::remove_file(dir.join(LOOKED)).expect("it was read");
+    (0..images).for_each(|image| std::fs::rename(saved(image), image_of(dir, image)).expect("it is ours"));
+    match said.contains("old") {
+        true => Ok(()),
+        false => Err(format!("boot {boot}: an older copy of leg {old} is not refused: {said}")),
+    }
+}
+
+/// Every other boot has a leg that freezes again and again.
+fn fault_of(kind: &Kind, boot: u64) -> Option<(usize, Fault)> {
+    (kind.has_files() && boot % 2 == 1).then(|| (boot as usize / 2 % kind.legs.len(), Fault::Freeze))
 }
 
 /// How often the guest has told what is durable.
@@ -220,7 +270,7 @@ fn serve_and_look(kind: &Kind, folder: &Path, boot: u64) -> Result<(Served, Clie
         known = Knowledge::after_a_cut(numbers.skip(1).collect(), boot * VERSIONS);
     }
     // Whatever the lock of the dead guest was, it died with it.
-    let mut options = options(&kind.stack(false, None), dir);
+    let mut options = options(&kind.stack(false, fault_of(kind, boot)), dir);
     options.planted.extend(planted());
     let server = Served::try_start(options).map_err(|error| error.to_string())?;
     let mut client = server.connect("data");
