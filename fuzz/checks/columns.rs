@@ -1,7 +1,8 @@
 //! Any bytes as a description of columns and a file that it describes: a trace whose requests are in order, or an error.
 
+use nandu_trace::BadLines;
 use nandu_trace::columns::{ColumnFile, Columns};
-use nandu_trace::load::{BadLines, LoadOptions, parse_bytes};
+use nandu_trace::load::{LoadOptions, parse_bytes};
 
 /// The first byte chooses a separator, lines to pass over, a further word, and whether wrong lines are skipped. The first line behind it is the list
 /// of columns, the rest the file.

@@ -1,7 +1,8 @@
 //! Any bytes as a trace, in each format and in the one that is recognised: a trace whose requests are in order, or an error.
 
+use nandu_trace::BadLines;
 use nandu_trace::formats::FORMATS;
-use nandu_trace::load::{BadLines, LoadOptions, parse_bytes};
+use nandu_trace::load::{LoadOptions, parse_bytes};
 
 /// The first byte says which format: one beyond the last lets it be recognised. Wrong lines stop the reading, or are skipped.
 pub fn check(input: &[u8]) {

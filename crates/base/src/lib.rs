@@ -6,6 +6,7 @@
 //! stack files; [`policy`] is the same for what a machine chooses among. [`seal`] is the checksum of what machines write for themselves.
 
 pub mod admin;
+pub mod bad_lines;
 pub mod bytebuf;
 pub mod charge;
 pub mod config;
@@ -31,6 +32,7 @@ pub mod tenancy;
 pub mod units;
 
 pub use admin::{Admin, AdminError, ChildUse, Gone, Health, Notice, Upkeep, UpkeepKind};
+pub use bad_lines::BadLines;
 pub use charge::{ChargeTable, Resource, Work};
 pub use context::{Cx, Draft};
 pub use energy::{EnergyPart, MicroWatts, NanoJoules, RamPower, WearRegion};

@@ -173,6 +173,44 @@ fn tenants_that_run_at_the_same_time_are_one_decision() {
     assert!(only.code == 3 && !only.out.contains("tenant.writer.p99<="), "{}", only.out);
 }
 
+/// Traces that have to be described, beside a generator, on drives of two sizes: the winner's file says what describes them.
+#[test]
+fn a_winner_says_how_its_traces_are_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String = (0..900u64)
+        .map(|i| format!("{};{};{};4\n", i * 20_000, "rw".as_bytes()[i as usize % 2] as char, i * 37 % 500))
+        .collect();
+    fs::write(folder.path().join("mine.csv"), lines).expect("a trace");
+    let columns = "columns = \"time:us,op,offset:4k,size:sectors\"\n";
+    fs::write(folder.path().join("mine.toml"), columns).expect("a description");
+    let base =
+        ["--p99", "10s", "--budget", "4", "--capacity", "320MiB,256MiB", "--best", "best.toml", "--force"];
+    let two = ["--tenant", "file=mine.csv", "--tenant", "made=uniform", "--limit", "400", "--extend", "0"];
+    for (traces, described) in [(&["mine.csv"][..], "--columns=mine.toml"), (&two, "--columns=mine.toml")] {
+        let args = [&["advise"], traces, &[described], &base].concat();
+        let (advice, code) = json(folder.path(), &args);
+        assert_eq!(code, 0, "{args:?}");
+        let sizes: Vec<&str> = advice["rows"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|row| row["settings"].as_str()?.split("capacity ").nth(1))
+            .collect();
+        assert!(!sizes.is_empty() && sizes.iter().all(|s| ["256 MiB", "320 MiB"].contains(s)), "{advice}");
+        let best = fs::read_to_string(folder.path().join("best.toml")).expect("best.toml");
+        let line = best.lines().find_map(|l| l.strip_prefix("#   nandu run THIS ")).expect("a command");
+        let words: Vec<&str> = ["run", "best.toml", "--json"].into_iter().chain(line.split(' ')).collect();
+        let ran = nandu_in(folder.path(), &words);
+        let run: Value =
+            serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}\n{best}", ran.err));
+        let p99 = match run["tenants"].as_array().filter(|tenants| tenants.len() > 1) {
+            Some(tenants) => tenants.iter().filter_map(|t| t["all"]["p99_ns"].as_u64()).max(),
+            None => run["all"]["p99_ns"].as_u64(),
+        };
+        assert_eq!(p99, advice["best"]["p99_ns"].as_u64(), "{best}");
+    }
+}
+
 #[test]
 fn what_is_wrong_is_refused() {
     let cases: [(&[&str], &str); 10] = [

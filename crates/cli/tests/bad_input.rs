@@ -348,6 +348,15 @@ fn a_workload_that_cannot_be_is_refused() {
         ("trace = \"none.csv\"\n", "none.csv"),
         ("generator = \"unifrom\"\n", "unifrom"),
         ("trace = \"none.csv\"\nbs = 512\n", "a trace has its own"),
+        ("generator = \"uniform\"\nbad_lines = \"skip\"\n", "a generator has none"),
+        ("generator = \"uniform\"\ncolumns = \"op,offset,size\"\n", "a generator has none"),
+        (
+            "trace = \"t.csv\"\ncolumns = \"op,offset,size\"\ntrace_format = \"spc\"\n",
+            "leave out `trace_format`",
+        ),
+        ("trace = \"t.csv\"\ncolumns = \"op,size\"\n", "columns: `op,size`: `offset` is missing"),
+        ("trace = \"t.csv\"\ncolumns = \"none.toml\"\n", "columns: none.toml: "),
+        ("trace = \"bad.toml\"\ntrace_format = \"cps\"\n", "no trace format `cps`"),
     ] {
         std::fs::write(folder.path().join("bad.toml"), with_workload(source)).unwrap();
         for command in ["check", "run"] {

@@ -139,6 +139,34 @@ fn workloads_of_the_stack_file_run_without_a_trace() {
 }
 
 #[test]
+fn a_workload_says_how_its_trace_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
+    write("mine.csv", "0;w;8;8\n5;r;8;8\nno line\n7;r;16;8\n");
+    write("mine.toml", "columns = \"time:ms,op,offset:sectors,size:sectors\"\n");
+    let stack = "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n";
+    let sweep = "stack = \"w.toml\"\n[[axis]]\nknob = \"device.m.size\"\nvalues = [\"1 MiB\", \"2 MiB\"]\n[load]\ntrace = \"mine.csv\"\n";
+    let other = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for columns in ["time:ms,op,offset:sectors,size:sectors", "mine.toml"] {
+        let read = format!("columns = \"{columns}\"\nbad_lines = \"skip\"\n");
+        write("w.toml", &format!("{stack}[workload.w]\ntrace = \"mine.csv\"\n{read}"));
+        let ran = nandu_in(other.path(), &["run", &path("w.toml"), "--json"]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let result: Value = serde_json::from_str(&ran.out).expect("JSON");
+        assert_eq!(result["all"]["requests"], 3);
+        write("s.toml", &format!("{sweep}{read}"));
+        let ran = nandu_in(other.path(), &["sweep", &path("s.toml"), "--json"]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        // What describes the columns is read, so it is not written over.
+        if columns.ends_with(".toml") {
+            let ran = nandu_in(folder.path(), &["run", "w.toml", "--log", "mine.toml"]);
+            assert!(ran.code == 2 && ran.err.contains("this command reads the file"), "{}", ran.err);
+        }
+    }
+}
+
+#[test]
 fn a_report_is_one_small_file_without_anything_from_elsewhere() {
     let folder = tempfile::tempdir().expect("a folder");
     let args = [

@@ -28,6 +28,18 @@ pub fn three(value: f64) -> String {
     }
 }
 
+/// How many of something in a second, over a span of time: `171,691`; below a hundred with three significant digits, `0.083`.
+pub fn per_second(n: u64, span_ns: u64) -> String {
+    match (u128::from(n) * 1_000_000_000).checked_div(u128::from(span_ns)) {
+        None => "0".into(),
+        Some(whole) if whole >= 100 => count(u64::try_from(whole).unwrap_or(u64::MAX)),
+        Some(_) => match three(n as f64 * 1e9 / span_ns as f64) {
+            less if n > 0 && less == "0.000" => "<0.001".into(),
+            text => text,
+        },
+    }
+}
+
 /// A time: `950 ns`, `84.2 us`, `1.25 ms`, `12.5 s`, `2.1 h`.
 pub fn time(ns: u64) -> String {
     const UNITS: [(f64, &str); 5] = [(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s"), (3.6e12, "h")];
@@ -186,6 +198,15 @@ mod tests {
 
     #[test]
     fn figures_have_three_digits_and_a_unit_that_fits() {
+        let rates = [
+            (0, 5),
+            (0, 0),
+            (171_691, 1_000_000_000),
+            (83, 1_000_000_000_000),
+            (5, 2_000_000_000),
+            (1, u64::MAX),
+        ];
+        assert_eq!(rates.map(|(n, ns)| per_second(n, ns)), ["0", "0", "171,691", "0.083", "2.50", "<0.001"]);
         assert_eq!(time(950), "950 ns");
         assert_eq!(time(84_240), "84.2 us");
         assert_eq!(time(999_600), "1.00 ms");

@@ -1,11 +1,11 @@
 //! Stacks by name: a file, or one of those that come with Nandu.
 
 use crate::failure::Failure;
-use crate::replay::{Load, Replay};
+use crate::replay::{Replay, is_file_of_columns};
 use crate::tenancy;
 use nandu_base::registry::nearest;
 use nandu_base::{ByteLen, Registry};
-use nandu_stack::{BuildOptions, Built, Stack, StackFile};
+use nandu_stack::{BuildOptions, Built, Stack, StackFile, Workload};
 use std::path::{Path, PathBuf};
 
 /// The stacks that come with Nandu: name and text.
@@ -138,11 +138,10 @@ impl Opened {
 
     /// The files that a run of it with `load` reads.
     pub fn inputs(&self, load: &Replay) -> Vec<PathBuf> {
-        let own = self.stack.workloads.iter().filter_map(|w| w.table.trace.as_ref());
-        let own = own.map(|trace| self.folder.join(trace));
-        own.chain(load.trace.iter().filter_map(Load::name).map(PathBuf::from))
-            .chain([PathBuf::from(&self.source)])
-            .collect()
+        let columns = |w: &Workload| w.table.columns.clone().filter(|text| is_file_of_columns(text));
+        let own = self.stack.workloads.iter().flat_map(|w| [w.table.trace.clone(), columns(w)]);
+        let own = own.flatten().map(|file| self.folder.join(file));
+        own.chain(load.files()).chain([PathBuf::from(&self.source)]).collect()
     }
 
     /// What a reader should know of the file: keys whose names go away, and what of it has no effect.

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::format::count;
 use crate::open::{Opened, capacity};
-use crate::replay::{Load, Replay};
+use crate::replay::{self, Load, Replay, columns_beside};
 use crate::source::{self, GenSetting, Wanted, WarmUp};
 use crate::talk::Talk;
 use nandu_base::{ByteLen, Precondition, Ratio, Registry, Span};
@@ -471,13 +471,16 @@ fn own_workload(
             return Err(Failure::input(format!("{key} = {len} is more than the export has: {room}")));
         }
     }
+    let columns = table.columns.as_ref().map(|text| replay::columns(&columns_beside(text, &opened.folder)));
     let wanted = Wanted {
         name,
         settings: settings(table),
         limit: table.number_ios,
+        format: table.trace_format.clone(),
+        columns: columns.transpose().map_err(|why| Failure::input(format!("columns: {why}")))?,
+        bad_lines: table.bad_lines,
         seed: table.seed.unwrap_or(common.seed),
         room: (how == Fit::Error).then_some(room),
-        ..Wanted::default()
     };
     let trace = source::requests(&wanted, common.registry, common.talk)?;
     if let (None, Some(file)) = (&table.generator, &table.trace) {

@@ -4,11 +4,12 @@ use crate::failure::Failure;
 use crate::source::{GenSetting, WarmUp, plain};
 use nandu_base::registry::nearest;
 use nandu_base::units::parse_ratio;
-use nandu_base::{Precondition, Ratio, Span};
+use nandu_base::{BadLines, Precondition, Ratio, Span};
 use nandu_sim::run::precondition_name;
 use nandu_trace::fit::Fit;
-use nandu_trace::{BadLines, Columns, Requests};
+use nandu_trace::{Columns, Requests};
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 /// Where the requests of a load come from.
 #[derive(Debug, Clone)]
@@ -232,6 +233,12 @@ impl Replay {
         }
     }
 
+    /// The files that it reads.
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let trace = self.trace.as_ref().and_then(Load::name).map(PathBuf::from);
+        trace.into_iter().chain(self.columns.as_ref().and_then(file_of_columns))
+    }
+
     /// The options that give the same requests to `nandu run`.
     pub fn options(&self) -> String {
         let mut out = String::new();
@@ -264,6 +271,7 @@ impl Replay {
         put("limit", self.limit.map(|n| n.to_string()));
         put("trace-format", self.trace_format.clone());
         put("columns", self.columns.as_ref().map(ToString::to_string));
+        put("bad-lines", Some(self.bad_lines.name().into()).filter(|_| self.bad_lines != BadLines::Stop));
         put("export", self.export.clone());
         put("seed", Some(self.seed().to_string()).filter(|_| self.seed() != 1));
         let state = precondition_name(self.precondition());
@@ -280,11 +288,9 @@ fn fit(name: &str) -> Result<Fit, String> {
 }
 
 fn bad_lines(word: &str) -> Result<BadLines, String> {
-    match word {
-        "stop" => Ok(BadLines::Stop),
-        "skip" => Ok(BadLines::Skip),
-        _ => Err(format!("`{word}` is not one of stop, skip")),
-    }
+    let names = BadLines::ALL.map(BadLines::name);
+    let found = BadLines::ALL.into_iter().find(|way| way.name() == word);
+    found.ok_or_else(|| format!("`{word}` is not one of {}", names.join(", ")))
 }
 
 fn whole(text: &str) -> String {
@@ -355,12 +361,30 @@ pub fn some(text: &str) -> Result<u64, String> {
 /// # Errors
 /// The list is wrong, or the file cannot be read.
 pub fn columns(text: &str) -> Result<Columns, String> {
-    if !text.ends_with(".toml") {
+    if !is_file_of_columns(text) {
         return text.parse();
     }
     let file = std::fs::read_to_string(text).map_err(|e| format!("{text}: {e}"))?;
     let table = toml::from_str(&file).map_err(|e| format!("{text}: {e}"))?;
     Columns::of(table).map_err(|e| format!("{text}: {e}")).map(|columns| columns.called(text))
+}
+
+/// Whether what describes columns is a file that does.
+pub fn is_file_of_columns(text: &str) -> bool {
+    text.ends_with(".toml")
+}
+
+/// The file that `columns` were read from.
+pub fn file_of_columns(columns: &Columns) -> Option<PathBuf> {
+    Some(columns.to_string()).filter(|text| is_file_of_columns(text)).map(PathBuf::from)
+}
+
+/// What describes columns in a file of `folder`: a file that it names lies beside that file.
+pub fn columns_beside(text: &str, folder: &Path) -> String {
+    match is_file_of_columns(text) {
+        true => folder.join(text).display().to_string(),
+        false => text.into(),
+    }
 }
 
 /// A factor on times, above 0.

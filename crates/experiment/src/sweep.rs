@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::format::plural;
 use crate::open::{text as stack_text, with_sets};
 use crate::plan::{Common, Made, extended, on_room, requests_of};
-use crate::replay::{Load, Replay};
+use crate::replay::{Load, Replay, columns_beside};
 use crate::source::generator;
 use crate::talk::Talk;
 use nandu_base::Registry;
@@ -142,6 +142,9 @@ impl Question {
         if is_sweep && beside.is_file() {
             file.stack = beside.display().to_string();
         }
+        if let Some(toml::Value::String(columns)) = file.load.get_mut("columns") {
+            *columns = columns_beside(columns, &folder);
+        }
         let mut load = Replay::of(&file.load, &name)?;
         if let Some(Load::Named(trace)) = &mut load.trace {
             let beside = folder.join(trace.as_str());
@@ -160,9 +163,12 @@ impl Question {
     }
 
     /// The files that it reads.
-    pub fn inputs(&self) -> [&Path; 3] {
-        let trace = self.trace.name().unwrap_or_default();
-        [&self.asked.what, &self.file.stack, trace].map(Path::new)
+    pub fn inputs(&self) -> Vec<PathBuf> {
+        [&self.asked.what, &self.file.stack]
+            .map(PathBuf::from)
+            .into_iter()
+            .chain(self.replay.files())
+            .collect()
     }
 
     /// Builds every point once, and lays the requests onto the smallest.

@@ -223,6 +223,7 @@ pub fn busy(result: &RunResult) -> Option<(&'static str, u64)> {
 /// [`busy`] in words: `3.41 dies`.
 pub fn busy_words(result: &RunResult) -> String {
     match busy(result) {
+        Some((resource, 0)) => format!("<0.001 {resource}s"),
         Some((resource, average)) => format!("{} {resource}s", crate::format::three(average as f64 / 1000.0)),
         None => "-".into(),
     }

@@ -142,7 +142,7 @@ def advise(
     life: str | None = None,
     bounds: Iterable[str] = (),
     cost: str | os.PathLike[str] | None = None,
-    capacity: str | int | None = None,
+    capacity: str | int | Iterable[str | int] = (),
     stack: str | os.PathLike[str] | None = None,
     axes: Mapping[str, Iterable[object] | str] | None = None,
     budget: int | None = None,
@@ -153,7 +153,8 @@ def advise(
     **options: object,
 ) -> Advice:
     """Which drive, spare flash, map, cache and so on serves all traces within the bounds for the least money: `p99="2ms"`, `life="5y"`, and `bounds`
-    such as `"read_p99<=1 ms"`. `cost` is a file of prices, `stack` with `axes` varies a stack of yours instead of the built-in choice, `budget` is
+    such as `"read_p99<=1 ms"`. `cost` is a file of prices, `capacity` a size of drives or several among
+    which it chooses, `stack` with `axes` varies a stack of yours instead of the built-in choice, `budget` is
     the work of the search in runs of all requests. Other options are those of `run`."""
     given = [traces] if isinstance(traces, (Trace, str, os.PathLike)) else list(traces)
     own = [trace for trace in map(trace_of, given) if trace is not None]
@@ -162,7 +163,7 @@ def advise(
         "life": life,
         "bound": list(bounds),
         "cost": cost,
-        "capacity": None if capacity is None else text_of(capacity),
+        "capacity": [text_of(size) for size in ([capacity] if isinstance(capacity, (str, int)) else capacity)],
         "stack": None if stack is None else os.fspath(stack),
         "axis": [f"{path}={values_of(given)}" for path, given in (axes or {}).items()],
         "budget": budget,

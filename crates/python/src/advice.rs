@@ -17,7 +17,7 @@ pub struct Wanted {
     life: Option<String>,
     bound: Vec<String>,
     cost: Option<PathBuf>,
-    capacity: Option<String>,
+    capacity: Vec<String>,
     stack: Option<String>,
     axis: Vec<String>,
     budget: Option<u64>,
@@ -41,7 +41,7 @@ pub fn advise(
         let wrong = |key: &'static str| move |why: String| Failure::input(format!("`{key}`: {why}"));
         let traces = traces.iter().map(|trace| replay_of(Some(trace), options.clone()));
         let p99 = wanted.p99.map(|text| parse_span(&text).map_err(|e| wrong("p99")(e.to_string())));
-        let capacity = wanted.capacity.map(|text| parse_size(&text));
+        let capacity = wanted.capacity.iter().map(|text| parse_size(text));
         let asked = advice::Asked {
             traces: traces.collect::<Result<_, _>>()?,
             tenants: Vec::new(),
@@ -49,7 +49,7 @@ pub fn advise(
             life: wanted.life.as_deref().map(advice::life).transpose().map_err(wrong("life"))?,
             bound: wanted.bound,
             cost: wanted.cost,
-            capacity: capacity.transpose().map_err(|e| wrong("capacity")(e.to_string()))?,
+            capacity: capacity.collect::<Result<_, _>>().map_err(|e| wrong("capacity")(e.to_string()))?,
             stack: wanted.stack,
             axis: wanted.axis,
             budget: wanted.budget,

@@ -6,7 +6,7 @@ use crate::axis::{Axis, Setting};
 use crate::error::{SweepError, known};
 
 /// Most points of a sweep.
-pub const POINTS: usize = 65_536;
+pub const POINTS: usize = 262_144;
 /// Most points before some are skipped.
 const PRODUCT: usize = 1 << 24;
 
@@ -188,7 +188,7 @@ mod tests {
         };
         assert!(two("a.x=1,2", "b.x=1,2").contains("two axes have this name"));
         assert!(two("a.x=1,2;a.y=1,2", "a.z=1;a.y=3").contains("also set by axis `x`"));
-        assert!(two("a.x=1..300+1", "a.y=1..300+1").contains("65536"));
+        assert!(two("a.x=1..600+1", "a.y=1..600+1").contains("262144"));
         let three =
             ["a.x=1..4000+1", "a.y=1..4000+1", "a.z=1..4000+1"].map(|t| Axis::parse(t).unwrap()).to_vec();
         assert!(Space::new(three, &[]).is_err());

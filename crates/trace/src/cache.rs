@@ -13,10 +13,11 @@
 //! recently goes first.
 
 use crate::error::TraceError;
-use crate::load::{BadLines, LoadOptions, load_requests};
+use crate::load::{LoadOptions, load_requests};
 use crate::record::Record;
 use crate::requests::Requests;
 use crate::trace::{Meta, Stream, Trace};
+use nandu_base::BadLines;
 use nandu_base::Span;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

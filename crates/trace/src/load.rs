@@ -8,21 +8,12 @@ use crate::formats::{self, Format, Kind};
 use crate::input::{Blocks, LINE_LIMIT, Place};
 use crate::requests::Requests;
 use crate::trace::{Arrival, Meta, Origin, Trace};
+use nandu_base::BadLines;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-
-/// What to do with a line that is wrong.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum BadLines {
-    /// Stop with a [`LineError`].
-    #[default]
-    Stop,
-    /// Skip it, count it, keep the first few messages in [`Meta::skipped_first`].
-    Skip,
-}
 
 /// How to read a trace.
 #[derive(Clone, Debug)]
@@ -33,7 +24,8 @@ pub struct LoadOptions {
     pub format: Option<&'static Format>,
     /// Which column is what, of text in no format or of Parquet; takes the place of a format.
     pub columns: Option<Columns>,
-    /// What to do with a line that is wrong.
+    /// What to do with a line that is wrong: stop with a [`LineError`], or skip it and keep the first few messages in
+    /// [`Meta::skipped_first`].
     pub bad_lines: BadLines,
     /// Read only this many requests from the start of the file.
     pub limit: Option<u64>,

@@ -60,9 +60,9 @@ pub struct AdviseArgs {
     /// Prices (TOML) in place of the rough ones that are built in
     #[arg(long, value_name = "FILE.toml")]
     pub cost: Option<PathBuf>,
-    /// Size of the drives [default: what the traces touch, and a tenth]
-    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "stack")]
-    pub capacity: Option<ByteLen>,
+    /// Size of the drives, or several among which it chooses: 64GiB,128GiB [default: what the traces touch, and a tenth]
+    #[arg(long, value_name = "SIZE,...", value_parser = size, value_delimiter = ',', conflicts_with = "stack")]
+    pub capacity: Vec<ByteLen>,
     /// Vary this stack by --axis, instead of the built-in choice
     #[arg(long, value_name = "STACK", requires = "axis")]
     pub stack: Option<String>,

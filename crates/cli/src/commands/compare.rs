@@ -2,7 +2,7 @@
 
 use crate::args::CompareArgs;
 use crate::failure::Failure;
-use crate::format::{count, percent, short_hash, thousandths, time};
+use crate::format::{per_second, percent, short_hash, thousandths, time};
 use crate::output::{self, Kind};
 use crate::parallel;
 use crate::race::{self, Race, open_all, turns, warn};
@@ -83,7 +83,7 @@ pub fn table(rows: &[Row]) -> Table {
         let of = |l: &Latency| if l.requests > 0 { time(l.p99_ns) } else { "-".into() };
         let waf = r.waf_thousandths.map_or_else(|| "-".into(), thousandths);
         let cells = [row.label.clone()].into_iter().chain(times).chain([of(&r.reads), of(&r.writes)]);
-        table.row(cells.chain([count(r.iops), waf, r.state.name().into()]));
+        table.row(cells.chain([per_second(r.all.requests, r.span_ns), waf, r.state.name().into()]));
     }
     table
 }

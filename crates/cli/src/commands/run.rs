@@ -4,8 +4,8 @@ use crate::args::RunArgs;
 use crate::explain::{self, WithSlowest};
 use crate::failure::Failure;
 use crate::format::{
-    bandwidth, count, percent, plural, shares, short_hash, signed_percent, size, thousandths, three, time,
-    words, years,
+    bandwidth, count, per_second, percent, plural, shares, short_hash, signed_percent, size, thousandths,
+    three, time, words, years,
 };
 use crate::life::life;
 use crate::open::open;
@@ -132,7 +132,7 @@ fn head(out: &mut String, label: &str, result: &RunResult) {
     let mut headline = vec![
         format!("mean {}", time(all.mean_ns)),
         format!("p99 {}", time(all.p99_ns)),
-        format!("{} IOPS", count(result.iops)),
+        format!("{} IOPS", per_second(all.requests, result.span_ns)),
     ];
     headline.extend(result.waf_thousandths.map(|waf| format!("WAF {}", thousandths(waf))));
     let life = result.lifetime.as_ref().and_then(|l| l.first_block);

@@ -5,6 +5,7 @@ use crate::commands::mrc::mrc;
 use crate::failure::Failure;
 use crate::format::{count, plural, short_hash, size, three, time};
 use crate::output::{self, Kind};
+use crate::replay::file_of_columns;
 use crate::source;
 use crate::table::Table;
 use crate::talk::Talk;
@@ -18,7 +19,7 @@ use nandu_trace::write::{Unsupported, WriteReport, write};
 use nandu_trace::{Format, Meta, Requests, formats};
 use serde::Serialize;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Does what `nandu trace` is asked.
 pub fn trace(command: &TraceCommand, talk: Talk) -> Result<(), Failure> {
@@ -151,7 +152,9 @@ fn streams(stats: &Stats) -> Table {
 
 fn convert(args: &ConvertArgs, talk: Talk) -> Result<(), Failure> {
     let format = output_format(&args.output, args.write.to.as_deref())?;
-    output::allow(&[(&args.output, Kind::Trace)], &[Path::new(&args.input)], args.write.force)?;
+    let columns = args.read.columns.as_ref().and_then(file_of_columns);
+    let inputs: Vec<&Path> = columns.iter().map(PathBuf::as_path).chain([Path::new(&args.input)]).collect();
+    output::allow(&[(&args.output, Kind::Trace)], &inputs, args.write.force)?;
     let trace = source::requests(&args.read.wanted(&args.input), crate::registry(), talk)?;
     let method = match args.fit.as_deref() {
         Some("compact") => Some(Fit::Compact),

@@ -13,7 +13,7 @@ use nandu_sweep::outcome::Row;
 use nandu_sweep::{Outcome, Sweep};
 
 /// What a point is, from the least to the most: its colour and the word in the legend.
-const STANDINGS: [(usize, &str, f64); 4] =
+pub const STANDINGS: [(usize, &str, f64); 4] =
     [(5, "misses a bound", 3.0), (0, "counts", 3.6), (1, "on the front", 4.6), (2, "best", 6.4)];
 
 fn standing(outcome: &Outcome, row: &Row) -> usize {
@@ -94,7 +94,8 @@ fn values(sweep: &Sweep, outcome: &Outcome, goal: &Goal) -> Vec<f64> {
     outcome.rows.iter().filter_map(|row| value(sweep, row, goal)).collect()
 }
 
-fn shown(kind: Kind) -> impl Fn(f64) -> String {
+/// A figure beside an axis.
+pub fn shown(kind: Kind) -> impl Fn(f64) -> String {
     move |v| match v {
         0.0 => "0".into(),
         // The place beside an axis is narrow.
@@ -103,7 +104,7 @@ fn shown(kind: Kind) -> impl Fn(f64) -> String {
 }
 
 /// From zero where all figures are of one size, by powers of ten where they are not.
-fn axis(values: &[f64], label: &str, show: impl Fn(f64) -> String, logarithmic: bool) -> Axis {
+pub fn axis(values: &[f64], label: &str, show: impl Fn(f64) -> String, logarithmic: bool) -> Axis {
     let (least, most) = values.iter().fold((f64::MAX, 0.0f64), |(lo, hi), v| (lo.min(*v), hi.max(*v)));
     let scale = match logarithmic && least > 0.0 && most > 30.0 * least {
         true => Scale::log(least, most),
@@ -124,37 +125,53 @@ fn picture(
     joined: bool,
 ) -> String {
     let y = axis(&values(sweep, outcome, up), &up.metric.name, shown(up.metric.kind), true);
-    let label = format!("{} over {}", y.label, x.label);
-    let mut chart = Chart::new(380.0, &x, &y);
-    let at = |row: &Row| Some((across(row)?, value(sweep, row, up)?));
-    let mut front: Vec<(f64, f64)> = outcome.rows.iter().filter(|r| r.front).filter_map(at).collect();
-    front.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    if joined {
-        chart.line("line thin c1", &front);
-    }
-    let mut used = [false; STANDINGS.len()];
-    // What matters most is drawn last, so that nothing hides it.
-    for (kind, (colour, _, radius)) in STANDINGS.iter().enumerate() {
-        for row in outcome.rows.iter().filter(|r| standing(outcome, r) == kind) {
-            let Some(place) = at(row) else { continue };
-            used[kind] = true;
-            let title = format!(
-                "{}: {}",
-                named(sweep, row.point),
-                crate::commands::sweep::text::figures(sweep, row, |_| true)
-            );
-            chart.dot(&format!("dot c{colour}"), place, *radius, &title);
-        }
-    }
-    let names = STANDINGS.iter().zip(used).filter(|(_, used)| *used);
-    let names: Vec<(String, String)> =
-        names.map(|((colour, word, _), _)| (fill(*colour), (*word).into())).collect();
-    let absent = outcome.rows.len() - outcome.rows.iter().filter(|r| at(r).is_some()).count();
-    let note = match absent {
+    let dot = |row: &Row| {
+        let figures = crate::commands::sweep::text::figures(sweep, row, |_| true);
+        Some(Dot {
+            place: (across(row)?, value(sweep, row, up)?),
+            standing: standing(outcome, row),
+            on_front: row.front,
+            title: format!("{}: {figures}", named(sweep, row.point)),
+        })
+    };
+    let placed: Vec<Dot> = outcome.rows.iter().filter_map(dot).collect();
+    let note = match outcome.rows.len() - placed.len() {
         0 => String::new(),
         n => {
             format!("<p>{n} points have no place here: a figure is missing, or the flash was not worn.</p>\n")
         }
     };
-    legend(&names) + &chart.svg.finish(&label) + &note
+    dots(&x, &y, &placed, joined) + &note
+}
+
+/// What stands in a picture of a front.
+pub struct Dot {
+    /// Across and up.
+    pub place: (f64, f64),
+    /// Place in [`STANDINGS`].
+    pub standing: usize,
+    /// Whether the line goes through it, where one is drawn.
+    pub on_front: bool,
+    /// What is said when it is pointed at.
+    pub title: String,
+}
+
+/// A picture of `placed`, the front joined by a line where that is wanted, with its legend.
+pub fn dots(x: &Axis, y: &Axis, placed: &[Dot], joined: bool) -> String {
+    let mut chart = Chart::new(380.0, x, y);
+    let mut front: Vec<(f64, f64)> = placed.iter().filter(|d| d.on_front).map(|d| d.place).collect();
+    front.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    if joined {
+        chart.line("line thin c1", &front);
+    }
+    let mut names = Vec::new();
+    // What matters most is drawn last, so that nothing hides it.
+    for (kind, (colour, word, radius)) in STANDINGS.iter().enumerate() {
+        let of_kind = placed.iter().filter(|dot| dot.standing == kind);
+        let drawn = of_kind.map(|dot| chart.dot(&format!("dot c{colour}"), dot.place, *radius, &dot.title));
+        if drawn.count() > 0 {
+            names.push((fill(*colour), (*word).to_string()));
+        }
+    }
+    legend(&names) + &chart.svg.finish(&format!("{} over {}", y.label, x.label))
 }

@@ -1,7 +1,9 @@
 //! Tables of the page.
 
 use super::svg::{escape, name};
-use crate::format::{count, percent, plural, shares, signed_percent, size, thousandths, three, time, words};
+use crate::format::{
+    count, per_second, percent, plural, shares, signed_percent, size, thousandths, three, time, words,
+};
 use crate::life;
 use crate::tenancy;
 use crate::verdict::{self, Row};
@@ -74,7 +76,7 @@ pub fn summary(rows: &[Row]) -> String {
             time(l.max_ns),
             of(&r.reads),
             of(&r.writes),
-            count(r.iops),
+            per_second(r.all.requests, r.span_ns),
             r.waf_thousandths.map_or_else(|| "-".into(), thousandths),
             if verdict::has_flash(r) { count(verdict::erases(r)) } else { "-".into() },
             verdict::busy_words(r),

@@ -205,8 +205,13 @@ impl Advice {
         let binds = binds(advisor, best, &path, tight);
         let next = next(advisor, found, best.point, tight)?;
         let larger = match (&advisor.variants, tight) {
-            (Variants::Choice(capacity, _), Some(bound)) if bound.metric.name.starts_with("lifetime") => {
-                Some(format!("{}MiB", (2 * capacity.0) >> 20))
+            (Variants::Choice(drives), Some(bound)) if bound.metric.name.starts_with("lifetime") => {
+                // Wear spreads over what there is: as many doublings as the bound is missed by, up to five at a time.
+                let largest = drives.sizes.last().map_or(0, |size| size.0 >> 20);
+                let times =
+                    best.missed_by_thousandths.div_ceil(1000).clamp(2, 32).next_power_of_two().ilog2();
+                let sizes = (0..=times).map(|doubled| format!("{}MiB", largest << doubled));
+                Some(sizes.collect::<Vec<_>>().join(","))
             }
             _ => None,
         };
@@ -319,7 +324,13 @@ fn binds(advisor: &Advisor, best: &Row, path: &[(String, u64)], tight: Option<&B
             bound.text
         );
         let asked = bound.text.strip_prefix("lifetime>=").filter(|_| bound.metric.name == "lifetime");
+        let is_even = worst(&best.figures, "lifetime") == worst(&best.figures, "lifetime_region");
         return match (asked, erases_per_block(&best.figures).filter(|&erases| erases < CHANCE)) {
+            (Some(_), Some(erases)) if is_even => format!(
+                "{text}, which is no more than chance gives it, for a block was erased {} times on the mean: wear is taken as even; \
+                 longer traces say more",
+                thousandths(erases)
+            ),
             (Some(years), Some(erases)) => format!(
                 "{text}; a block was erased {} times on the mean, so which was erased most is much by chance: longer traces, or \
                  --bound 'lifetime_region>={years}', say more",

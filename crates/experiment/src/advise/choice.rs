@@ -31,6 +31,9 @@ const KNOBS: [Knob; 9] = [
 /// How tenants share the rest.
 const SHARING: [Knob; 2] = [("queue", &["none", "drr"]), ("isolation", &["none", "shared-space", "channel"])];
 
+/// Parts of tenants are whole multiples of this.
+pub const PART: u64 = 4 << 20;
+
 /// A tenant of the built-in choice: a slice of everything.
 pub struct Part {
     /// Its name.
@@ -39,15 +42,31 @@ pub struct Part {
     pub size: ByteLen,
 }
 
-/// All variants, for one or for several tenants.
-pub fn space(shared: bool) -> Result<Space, Failure> {
+/// The axis of the size of drives, where there are several.
+const CAPACITY: &str = "capacity";
+
+/// The drives among which is chosen.
+pub struct Drives {
+    /// Their sizes, the smallest first.
+    pub sizes: Vec<ByteLen>,
+    /// The tenants that share them, with their parts of the smallest; of one alone there are none.
+    pub parts: Vec<Part>,
+}
+
+/// All variants.
+pub fn space(drives: &Drives) -> Result<Space, Failure> {
+    let shared = !drives.parts.is_empty();
     let axis = |(name, steps): &Knob| {
         let more = (shared && *name == SCHEDULER).then_some(&BY_TENANT);
         let step = |name: &&str| Step { name: (*name).into(), settings: Vec::new() };
         Axis::new(name, steps.iter().chain(more).map(step).collect())
     };
     let sharing = SHARING.iter().filter(|_| shared);
-    let axes = KNOBS.iter().chain(sharing).map(axis).collect::<Result<Vec<_>, _>>()?;
+    let mut axes = KNOBS.iter().chain(sharing).map(axis).collect::<Result<Vec<_>, _>>()?;
+    if drives.sizes.len() > 1 {
+        let step = |size: &ByteLen| Step { name: size.to_string(), settings: Vec::new() };
+        axes.push(Axis::new(CAPACITY, drives.sizes.iter().map(step).collect())?);
+    }
     let skip = |at: &[(&str, &str)]| Skip {
         at: at.iter().map(|(axis, step)| ((*axis).into(), vec![(*step).into()])).collect(),
     };
@@ -57,14 +76,32 @@ pub fn space(shared: bool) -> Result<Space, Failure> {
     Ok(Space::new(axes, &skips)?)
 }
 
+impl Drives {
+    /// The tenants' parts of drives of `capacity`: of a larger one each has as much more.
+    fn parts_of(&self, capacity: ByteLen) -> Vec<Part> {
+        let least = self.sizes[0];
+        let grown = |size: ByteLen| match capacity == least {
+            true => size,
+            false => {
+                let whole = u128::from(size.0) * u128::from(capacity.0) / u128::from(least.0);
+                ByteLen(u64::try_from(whole).unwrap_or(u64::MAX) / PART * PART)
+            }
+        };
+        self.parts.iter().map(|part| Part { name: part.name.clone(), size: grown(part.size) }).collect()
+    }
+}
+
 /// A size as stack files have it.
 fn bytes(len: u64) -> String {
     format!("{len} B")
 }
 
-/// The stack of a point with drives of `capacity`, which `parts` share; of one tenant there are none.
-pub fn stack(space: &Space, point: usize, capacity: ByteLen, parts: &[Part]) -> Result<StackFile, Failure> {
+/// The stack of a point.
+pub fn stack(space: &Space, point: usize, drives: &Drives) -> Result<StackFile, Failure> {
     let names = space.names(point);
+    let axis = space.axes().iter().position(|axis| axis.name == CAPACITY);
+    let capacity = drives.sizes[axis.map_or(0, |axis| space.steps(point)[axis])];
+    let parts = &drives.parts_of(capacity)[..];
     let of = |knob: &str| {
         let axis = space.axes().iter().position(|axis| axis.name == knob);
         axis.map_or("none", |axis| names[axis])
@@ -177,12 +214,20 @@ mod tests {
     #[test]
     fn every_step_can_be_built() {
         let part = |name: &str, mib: u64| Part { name: name.into(), size: ByteLen(mib << 20) };
-        for parts in [vec![], vec![part("web", 200), part("db", 300)]] {
-            let space = space(!parts.is_empty()).expect("a space");
+        let sizes = |mib: &[u64]| mib.iter().map(|mib| ByteLen(mib << 20)).collect::<Vec<_>>();
+        let two = vec![part("web", 200), part("db", 300)];
+        let all = [
+            (37, Drives { sizes: sizes(&[512]), parts: vec![] }),
+            (331, Drives { sizes: sizes(&[512]), parts: two }),
+            (97, Drives { sizes: sizes(&[512, 768]), parts: vec![] }),
+            (997, Drives { sizes: sizes(&[512, 768]), parts: vec![part("web", 200), part("db", 300)] }),
+        ];
+        for (by, drives) in all {
+            let space = space(&drives).expect("a space");
             let mut steps: Vec<Vec<bool>> =
                 space.axes().iter().map(|axis| vec![false; axis.steps.len()]).collect();
-            for point in (0..space.len()).step_by(if parts.is_empty() { 37 } else { 331 }) {
-                let file = stack(&space, point, ByteLen(512 << 20), &parts).expect("a stack");
+            for point in (0..space.len()).step_by(by) {
+                let file = stack(&space, point, &drives).expect("a stack");
                 let stack = file.load(&builtin()).unwrap_or_else(|e| panic!("{}: {e}", space.label(point)));
                 if stack.build(&BuildOptions::default()).is_ok() {
                     space.steps(point).into_iter().zip(&mut steps).for_each(|(step, seen)| seen[step] = true);
@@ -190,5 +235,14 @@ mod tests {
             }
             assert!(steps.iter().flatten().all(|&seen| seen), "{steps:?}");
         }
+    }
+
+    #[test]
+    fn parts_grow_with_the_drive() {
+        let part = |mib: u64| Part { name: mib.to_string(), size: ByteLen(mib << 20) };
+        let drives =
+            Drives { sizes: vec![ByteLen(512 << 20), ByteLen(768 << 20)], parts: vec![part(200), part(300)] };
+        let mib = |capacity| drives.parts_of(capacity).iter().map(|p| p.size.0 >> 20).collect::<Vec<_>>();
+        assert_eq!((mib(drives.sizes[0]), mib(drives.sizes[1])), (vec![200, 300], vec![300, 448]));
     }
 }

@@ -15,13 +15,13 @@ use crate::format::{plural, visible};
 use crate::open::{named, text as stack_text};
 use crate::parallel;
 use crate::plan::{Common, Made, on_room, requests_of};
-use crate::replay::{Load as Source, Replay};
+use crate::replay::{Load as Source, Replay, file_of_columns};
 use crate::source::{self, Wanted, generator};
 use crate::talk::{Bar, Talk};
-use choice::Part;
+use choice::{Drives, PART, Part};
 use cost::Prices;
 use load::Load;
-use nandu_base::{ByteLen, Op, Precondition, Registry, Span};
+use nandu_base::{BadLines, ByteLen, Op, Precondition, Registry, Span};
 use nandu_sim::tap::{Ended, Look, Slowest, Tap, run_tapped};
 use nandu_sim::{Extension, RunOptions, RunWorkload};
 use nandu_stack::{BuildOptions, Stack, StackFile};
@@ -59,8 +59,8 @@ pub struct Asked {
     pub bound: Vec<String>,
     /// A file of prices in place of the rough ones that are built in.
     pub cost: Option<PathBuf>,
-    /// Size of the drives; what the traces touch and a tenth where none is given.
-    pub capacity: Option<ByteLen>,
+    /// Sizes of drives among which is chosen; what the traces touch and a tenth where none is given.
+    pub capacity: Vec<ByteLen>,
     /// The stack that varies, instead of the built-in choice.
     pub stack: Option<String>,
     /// With a stack: what varies, `PATH=VALUES`.
@@ -88,8 +88,8 @@ pub fn life(text: &str) -> Result<u64, String> {
 
 /// Where variants come from.
 enum Variants {
-    /// The built-in choice, with drives of this size that these tenants share; none for one alone.
-    Choice(ByteLen, Vec<Part>),
+    /// The built-in choice.
+    Choice(Drives),
     /// A stack whose options vary.
     Of(Box<StackFile>),
 }
@@ -343,29 +343,35 @@ fn built_in(asked: &Asked, registry: &Registry, talk: Talk) -> Result<(Variants,
     /// Metadata of a mirror takes some; blocks of small drives are few.
     const MORE: u64 = 8 << 20;
     let tenants = tenants(asked)?;
-    let sized = |bytes: u64| (bytes + MORE).next_multiple_of(STEP).max(4 * STEP);
-    if tenants.is_empty() {
-        let bytes = match asked.capacity {
-            Some(capacity) => capacity.0,
-            None => touched(asked.traces.iter(), registry, talk)? / 10 * 11,
+    let sized = |bytes: u64| bytes.next_multiple_of(STEP).max(4 * STEP);
+    // Traces are laid onto the smallest; larger drives take the same requests.
+    let mut sizes: Vec<u64> = asked.capacity.iter().map(|capacity| sized(capacity.0)).collect();
+    sizes.sort_unstable();
+    let (mut parts, mut doors) = (Vec::new(), Vec::new());
+    for (export, (name, loads)) in tenants.iter().enumerate() {
+        let bytes = match sizes.first() {
+            Some(least) => (least - MORE) / tenants.len() as u64 / PART * PART,
+            None => (touched(loads.iter().copied(), registry, talk)? / 10 * 11).next_multiple_of(PART),
         };
-        let door = Door { tenant: None, export: 0, room: ByteLen(sized(bytes) - MORE) };
-        return Ok((Variants::Choice(ByteLen(sized(bytes)), Vec::new()), choice::space(false)?, vec![door]));
-    }
-    let mut parts = Vec::new();
-    for (name, loads) in &tenants {
-        let bytes = match asked.capacity {
-            Some(capacity) => capacity.0 / tenants.len() as u64,
-            None => touched(loads.iter().copied(), registry, talk)? / 10 * 11,
-        };
-        let size = ByteLen((bytes + MORE / 2).next_multiple_of(MORE / 2));
+        let size = ByteLen(bytes.max(PART));
         parts.push(Part { name: (*name).into(), size });
+        doors.push(Door { tenant: Some((*name).into()), export, room: size });
     }
-    let capacity = ByteLen(sized(parts.iter().map(|part| part.size.0).sum()));
-    let door =
-        |(export, part): (usize, &Part)| Door { tenant: Some(part.name.clone()), export, room: part.size };
-    let doors = parts.iter().enumerate().map(door).collect();
-    Ok((Variants::Choice(capacity, parts), choice::space(true)?, doors))
+    if sizes.is_empty() {
+        let bytes = match tenants.is_empty() {
+            true => touched(asked.traces.iter(), registry, talk)? / 10 * 11,
+            false => parts.iter().map(|part| part.size.0).sum(),
+        };
+        sizes.push(sized(bytes + MORE));
+    }
+    if tenants.is_empty() {
+        doors.push(Door { tenant: None, export: 0, room: ByteLen(sizes[0] - MORE) });
+    }
+    let mut sizes: Vec<ByteLen> = sizes.into_iter().map(ByteLen).collect();
+    sizes.dedup();
+    let drives = Drives { sizes, parts };
+    let space = choice::space(&drives)?;
+    Ok((Variants::Choice(drives), space, doors))
 }
 
 /// The seed of the requests of the tenant at `place`: with one seed, generators of the same pace would send at the same instants.
@@ -408,7 +414,7 @@ fn loads(asked: &Asked, common: Common, doors: &[Door]) -> Result<Vec<Load>, Fai
 impl Advisor<'_> {
     fn file(&self, point: usize) -> Result<StackFile, Failure> {
         match &self.variants {
-            Variants::Choice(capacity, parts) => choice::stack(&self.space, point, *capacity, parts),
+            Variants::Choice(drives) => choice::stack(&self.space, point, drives),
             Variants::Of(file) => Ok(with_settings(file, &self.space, point)?),
         }
     }
@@ -561,23 +567,14 @@ pub fn winner(advisor: &Advisor, found: &Found, advice: &Advice) -> Result<Optio
     let label = advisor.space.label(point);
     let described = toml::Value::String(format!("{label}: advised")).to_string();
     let mut file = advisor.file(point)?.with_set("description", &described)?;
-    let state = nandu_sim::run::precondition_name(replay.precondition.unwrap_or(Precondition::Aged));
-    let mut line = format!("--precondition {state}");
-    replay.extend.iter().for_each(|n| line += &format!(" --extend {n}"));
-    if advisor.seed != 1 {
-        line += &format!(" --seed {}", advisor.seed);
-    }
+    let precondition = Some(replay.precondition.unwrap_or(Precondition::Aged));
+    let common =
+        Replay { precondition, extend: replay.extend, seed: Some(advisor.seed), ..Replay::default() };
+    let fit = Some(replay.fit.unwrap_or(Fit::Compact));
+    let mut line = common.options();
     let mut workloads = String::new();
     if tenants.is_empty() {
-        let fit = replay.fit.unwrap_or(Fit::Compact).name();
-        let trace = replay.trace.as_ref().and_then(Source::name).unwrap_or("TRACE");
-        line = format!("--trace {trace} --fit {fit} {line}");
-        replay.limit.iter().for_each(|n| line += &format!(" --limit {n}"));
-        for setting in &replay.settings {
-            line += &format!(" --gen '{}={}'", setting.key, source::plain(&setting.value));
-        }
-        replay.closed.iter().for_each(|n| line += &format!(" --closed {n}"));
-        replay.time_scale.iter().for_each(|r| line += &format!(" --time-scale {}/{}", r.num, r.den));
+        line = Replay { fit, precondition, seed: Some(advisor.seed), ..replay.clone() }.options();
     } else {
         // A stack of the user's own may have workloads: what was advised for are others.
         for workload in file.load(&advisor.registry)?.workloads {
@@ -605,8 +602,21 @@ fn together(advisor: &Advisor, tenants: &[(&str, Vec<&Replay>)]) -> Result<Strin
         let source = match generator(name) {
             Some(_) => format!("generator = {}", quoted(name)),
             None => {
-                let path = std::path::absolute(name).map_err(|e| Failure::unreadable(Path::new(name), &e))?;
-                format!("trace = {}", quoted(&path.display().to_string()))
+                let whole = |name: &str| {
+                    let path = std::path::absolute(name);
+                    path.map(|p| p.display().to_string())
+                        .map_err(|e| Failure::unreadable(Path::new(name), &e))
+                };
+                let mut lines = format!("trace = {}", quoted(&whole(name)?));
+                replay.trace_format.iter().for_each(|name| lines += &format!("\ntrace_format = \"{name}\""));
+                if let Some(columns) = &replay.columns {
+                    let file = file_of_columns(columns).map(|_| whole(&columns.to_string())).transpose()?;
+                    lines += &format!("\ncolumns = {}", quoted(&file.unwrap_or_else(|| columns.to_string())));
+                }
+                if replay.bad_lines != BadLines::Stop {
+                    lines += &format!("\nbad_lines = \"{}\"", replay.bad_lines.name());
+                }
+                lines
             }
         };
         let requests = requests_of(workload);

@@ -1,6 +1,6 @@
 //! The tables of a stack file beside the devices: exports, tenants and workloads.
 
-use nandu_base::{ByteLen, Fit, Ratio, Span};
+use nandu_base::{BadLines, ByteLen, Fit, Ratio, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -73,6 +73,14 @@ pub struct WorkloadTable {
     pub export: Option<String>,
     /// A trace file, relative to the stack file.
     pub trace: Option<String>,
+    /// Trace files: the format, as `nandu list formats` names them. Default: recognised by content.
+    pub trace_format: Option<String>,
+    /// Trace files in no known format, or Parquet: what their columns are, such as `time:us,op,offset:sectors,size`, or a TOML file that says
+    /// so, relative to the stack file. Not with `trace_format`.
+    pub columns: Option<String>,
+    /// Trace files: what is done with lines that are wrong. Default `stop`.
+    #[serde(default)]
+    pub bad_lines: BadLines,
     /// A built-in generator: `financial1`, `websearch1`, `webmail`, `desktop`, `small-files`, `uniform`, `mixed-zipf`.
     pub generator: Option<String>,
     /// How addresses of the trace are brought onto the device. Default `error`.
@@ -122,6 +130,11 @@ impl WorkloadTable {
             ("parameters", !self.parameters.is_empty()),
             ("seed", self.seed.is_some()),
         ];
+        let file_only = [
+            ("trace_format", self.trace_format.is_some()),
+            ("columns", self.columns.is_some()),
+            ("bad_lines", self.bad_lines != BadLines::default()),
+        ];
         let twice = [
             ("write", self.read_share.is_some()),
             ("size", self.bs.is_some()),
@@ -152,9 +165,16 @@ impl WorkloadTable {
         if self.time_scale.is_some() && (self.iodepth.is_some() || self.rate_iops.is_some()) {
             return Some(("time_scale", "with `iodepth` or `rate_iops` arrival times do not count"));
         }
-        match generator_only.iter().find(|(_, given)| *given && self.trace.is_some()) {
-            Some(&(key, _)) => Some((key, "says how a generator makes requests; a trace has its own")),
-            None => None,
+        if self.columns.is_some() && self.trace_format.is_some() {
+            return Some(("columns", "describes a file in no known format; leave out `trace_format`"));
+        }
+        let given = |keys: &[(&'static str, bool)]| keys.iter().find(|key| key.1).map(|key| key.0);
+        match self.trace.is_some() {
+            true => given(&generator_only)
+                .map(|key| (key, "says how a generator makes requests; a trace has its own")),
+            false => {
+                given(&file_only).map(|key| (key, "says how a trace file is read; a generator has none"))
+            }
         }
     }
 }

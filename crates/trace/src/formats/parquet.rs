@@ -22,11 +22,12 @@ use super::{Format, Kind, Tried, no_note};
 use crate::builder::{Builder, Line};
 use crate::columns::{Columns, OpForm, Role, no_unit};
 use crate::error::{TraceError, Why};
-use crate::load::{BadLines, LoadOptions};
+use crate::load::LoadOptions;
 use crate::record::{Record, RecordError};
 use crate::requests::Requests;
 use crate::trace::{Arrival, Meta, Origin};
 use crate::write::WriteReport;
+use nandu_base::BadLines;
 use nandu_base::Op;
 use parquet::basic::{Compression, ConvertedType, Encoding, LogicalType, TimeUnit, ZstdLevel};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -59,7 +60,8 @@ pub static FORMAT: Format = Format {
     writer: None,
 };
 
-const ROWS_PER_GROUP: usize = 1 << 19;
+/// Rows of a group, as many as other writers take: what the library keeps of each group until the file ends, some 6 KiB, is little beside them.
+const ROWS_PER_GROUP: usize = 1 << 20;
 const ROWS_PER_BATCH: usize = 1 << 14;
 const KEY: &str = "nandu.trace.";
 
@@ -126,28 +128,31 @@ fn write_group<W: Write + Send>(
     service: Option<&[nandu_base::Span]>,
 ) -> Result<(), ParquetError> {
     let ops = Op::ALL.map(|op| ByteArray::from(op.name()));
-    let map64 = |f: fn(&Record) -> u64| records.iter().map(|r| f(r) as i64).collect::<Vec<i64>>();
-    write_column::<Int64Type, _>(group, &map64(|r| r.time().0))?;
-    let column: Vec<ByteArray> = records.iter().map(|r| ops[r.op() as usize].clone()).collect();
-    write_column::<ByteArrayType, _>(group, &column)?;
-    write_column::<BoolType, _>(group, &records.iter().map(|r| r.fua()).collect::<Vec<bool>>())?;
-    write_column::<Int64Type, _>(group, &map64(|r| r.offset().0))?;
-    write_column::<Int64Type, _>(group, &map64(|r| r.len().0))?;
-    let column: Vec<i32> = records.iter().map(|r| i32::from(r.stream())).collect();
-    write_column::<Int32Type, _>(group, &column)?;
+    write_column::<Int64Type, _, _>(group, records, |r| r.time().0 as i64)?;
+    write_column::<ByteArrayType, _, _>(group, records, |r| ops[r.op() as usize].clone())?;
+    write_column::<BoolType, _, _>(group, records, |r| r.fua())?;
+    write_column::<Int64Type, _, _>(group, records, |r| r.offset().0 as i64)?;
+    write_column::<Int64Type, _, _>(group, records, |r| r.len().0 as i64)?;
+    write_column::<Int32Type, _, _>(group, records, |r| i32::from(r.stream()))?;
     if let Some(service) = service {
-        let column = service.iter().map(|s| i64::try_from(s.0).unwrap_or(i64::MAX)).collect::<Vec<i64>>();
-        write_column::<Int64Type, _>(group, &column)?;
+        write_column::<Int64Type, _, _>(group, service, |s| i64::try_from(s.0).unwrap_or(i64::MAX))?;
     }
     Ok(())
 }
 
-fn write_column<T: DataType, W: Write + Send>(
+/// The column of what `value` says of each of `rows`, a batch after the other.
+fn write_column<T: DataType, R, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
-    values: &[T::T],
+    rows: &[R],
+    value: impl Fn(&R) -> T::T,
 ) -> Result<(), ParquetError> {
     let mut column = group.next_column()?.ok_or_else(|| ParquetError::General("a column too many".into()))?;
-    column.typed::<T>().write_batch(values, None, None)?;
+    let mut values = Vec::with_capacity(ROWS_PER_BATCH.min(rows.len()));
+    for batch in rows.chunks(ROWS_PER_BATCH) {
+        values.clear();
+        values.extend(batch.iter().map(&value));
+        column.typed::<T>().write_batch(&values, None, None)?;
+    }
     column.close()
 }
 

@@ -1,7 +1,8 @@
 //! What holds for every format in the list.
 
 use super::*;
-use crate::load::{BadLines, LoadOptions, parse_bytes};
+use crate::load::{LoadOptions, parse_bytes};
+use nandu_base::BadLines;
 use proptest::prelude::*;
 
 fn skip() -> LoadOptions {

@@ -8,7 +8,7 @@ use crate::args::AdviseArgs;
 use crate::failure::Failure;
 use crate::output::{self, Kind};
 use crate::parallel;
-use crate::replay::Replay;
+use crate::replay::{Replay, file_of_columns};
 use crate::source::generator;
 use crate::talk::Talk;
 use nandu_experiment::advise::{Advice, Advisor, Asked, winner};
@@ -20,7 +20,9 @@ pub fn advise(args: &AdviseArgs, talk: Talk) -> Result<u8, Failure> {
     let outputs: Vec<(&Path, Kind)> =
         outputs.chain(args.report.iter().map(|p| (p.as_path(), Kind::Page))).collect();
     let files = args.traces.iter().chain(args.tenant.iter().map(|(_, trace)| trace));
-    let inputs: Vec<PathBuf> = files.chain(&args.stack).map(PathBuf::from).chain(args.cost.clone()).collect();
+    let columns = args.read.columns.as_ref().and_then(file_of_columns);
+    let read = files.chain(&args.stack).map(PathBuf::from).chain(args.cost.clone()).chain(columns);
+    let inputs: Vec<PathBuf> = read.collect();
     output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.force)?;
     let asked = asked(args);
     let advisor = Advisor::prepare(&asked, crate::registry(), talk)?;
@@ -57,7 +59,7 @@ fn asked(args: &AdviseArgs) -> Asked {
         life: args.life,
         bound: args.bound.clone(),
         cost: args.cost.clone(),
-        capacity: args.capacity,
+        capacity: args.capacity.clone(),
         stack: args.stack.clone(),
         axis: args.axis.clone(),
         budget: args.budget,
@@ -76,7 +78,7 @@ fn replay(args: &AdviseArgs, name: &str) -> Replay {
         settings: if made { read.settings.clone() } else { Vec::new() },
         limit: read.limit,
         trace_format: read.trace_format.clone().filter(|_| !made),
-        columns: read.columns.clone(),
+        columns: read.columns.clone().filter(|_| !made),
         bad_lines: read.bad_lines.into(),
         fit: args.fit,
         time_scale: args.time_scale,

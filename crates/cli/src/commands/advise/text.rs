@@ -1,8 +1,10 @@
 //! Advice as text and as a page: the front, the best, what binds it, the next knob, and how sure all that is.
 
 use crate::format::{count, figure, percent, plural, thousandths, time};
-use crate::report::page;
+use crate::report::chart::Axis;
+use crate::report::scale::Scale;
 use crate::report::svg::{escape, prose};
+use crate::report::{front, page};
 use crate::table::Table;
 use nandu_experiment::advise::{Advice, Row, TenantLatency, lifetime};
 use nandu_sweep::Figure;
@@ -100,9 +102,10 @@ fn sentences(advice: &Advice) -> Vec<String> {
             thousandths(next.cost_to_thousandths)
         ));
     } else {
-        let larger = advice.larger.as_ref().map_or(String::new(), |size| {
-            format!("; wear spreads over a larger drive: --capacity {size} is twice this one")
-        });
+        let larger = advice
+            .larger
+            .as_ref()
+            .map_or(String::new(), |size| format!("; wear spreads over a larger drive: --capacity {size}"));
         out.push(format!("next knob: none that was tried one step away brings more{larger}"));
     }
     for check in &advice.checks {
@@ -147,10 +150,57 @@ pub fn page(advice: &Advice) -> String {
         (advice.best.as_ref().is_some_and(|b| b.point == row.point), cells)
     });
     let table = crate::report::tables::table(&heads, &[4, 5, 6, 7], rows);
+    let pictured = match advice.rows.len() {
+        0 | 1 => String::new(),
+        _ => format!(
+            "<section>\n<h2>Front</h2>\n<p>Each dot is a variant that ran all requests; the line joins those that no other beats in cost, p99 and lifetime. \
+             Pointing at a dot names it.</p>\n{}</section>\n",
+            picture(advice)
+        ),
+    };
     let body = format!(
-        "<h1>nandu advise</h1>\n<p class=\"lead\">{}</p>\n<ul>\n{items}</ul>\n<section>\n<h2>Variants</h2>\n\
+        "<h1>nandu advise</h1>\n<p class=\"lead\">{}</p>\n<ul>\n{items}</ul>\n{pictured}<section>\n<h2>Variants</h2>\n\
          <p>Those that ran all requests, the best first.</p>\n{table}</section>\n",
         escape(&advice.wanted.join(" and "))
     );
     page::frame("nandu advise", &body)
+}
+
+/// Latency over cost, of what costs up to half as much again as the best: a second drive is so dear that the rest would be one dot.
+fn picture(advice: &Advice) -> String {
+    let dearest = advice.best.as_ref().map_or(u64::MAX, |best| best.cost_thousandths / 2 * 3);
+    let rows: Vec<&Row> = advice.rows.iter().filter(|row| row.cost_thousandths <= dearest).collect();
+    let costs = || rows.iter().map(|row| row.cost_thousandths as f64);
+    let (least, most) = (costs().fold(f64::MAX, f64::min), costs().fold(0.0, f64::max));
+    let margin = (most - least).max(10.0) / 20.0;
+    let scale = Scale::Linear { lo: least - margin, hi: most + margin };
+    let x = Axis::new(scale, "cost", |thousandths| format!("{:.2}", thousandths / 1000.0));
+    let p99s: Vec<f64> = rows.iter().map(|row| row.p99_ns as f64).collect();
+    let y = front::axis(&p99s, "p99", front::shown(Kind::Time), true);
+    let best = advice.best.as_ref().map(|best| best.point);
+    let dot = |row: &Row| front::Dot {
+        place: (row.cost_thousandths as f64, row.p99_ns as f64),
+        standing: match (best == Some(row.point), row.front, row.meets) {
+            (true, ..) => 3,
+            (_, true, true) => 2,
+            (_, false, true) => 1,
+            _ => 0,
+        },
+        on_front: row.front,
+        title: format!(
+            "{}: cost {}, p99 {}, lifetime {}",
+            row.settings,
+            thousandths(row.cost_thousandths),
+            time(row.p99_ns),
+            lifetime(row.lifetime_years_thousandths)
+        ),
+    };
+    let note = match advice.rows.len() - rows.len() {
+        0 => String::new(),
+        n => {
+            let what = plural(n as u64, "variant");
+            format!("<p>{what} left out that cost more than half as much again as the best.</p>\n")
+        }
+    };
+    front::dots(&x, &y, &rows.iter().map(|row| dot(row)).collect::<Vec<_>>(), true) + &note
 }

@@ -76,7 +76,8 @@ fn prepare(args: &SweepArgs, talk: Talk) -> Result<Prepared, Failure> {
     let question = Question::read(asked)?;
     let outputs = outputs(args);
     let outputs: Vec<(&Path, Kind)> = outputs.iter().map(|(path, kind)| (path.as_path(), *kind)).collect();
-    output::allow(&outputs, &question.inputs(), args.force)?;
+    let inputs = question.inputs();
+    output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.force)?;
     question.prepare(crate::registry(), talk)
 }
 
