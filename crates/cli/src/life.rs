@@ -115,9 +115,14 @@ pub fn life(result: &RunResult) -> String {
         let _ = writeln!(out, "{}", facts.join("; "));
         let few = |r: &RegionResult| r.erases > 0 && r.erases_per_block_thousandths < FEW;
         if lifetime.regions.iter().any(few) {
+            let chance = lifetime.regions.iter().filter(|r| few(r)).all(|r| r.spread_is_chance);
             let _ = writeln!(
                 out,
-                "fewer than two erases a block: most/mean, and what follows from it, is mostly chance"
+                "fewer than two erases a block: {}",
+                match chance {
+                    true => "the most worn has no more than chance gives it, and wear is taken as even",
+                    false => "most/mean, and what follows from it, is partly chance",
+                }
             );
         }
     }
@@ -128,6 +133,7 @@ pub fn life(result: &RunResult) -> String {
         let verdict = match result.state {
             State::Steady => "steady state",
             State::LoadVaries => "the load itself varies by more than a steady state allows",
+            _ if steady.uses_up_spare => "not in steady state, drives use up their erased blocks",
             _ => "not in steady state",
         };
         let _ = writeln!(

@@ -81,9 +81,11 @@ pub struct RegionResult {
     pub erases_per_block_thousandths: u64,
     /// Erases of the most worn block over the mean, in thousandths, since the device was made; 0 when nothing was erased.
     pub spread_thousandths: u64,
+    /// Whether the most worn block was erased no more often than chance has it: then its wear counts as the mean's.
+    pub spread_is_chance: bool,
     /// How long it lasts if wear is even; absent when nothing was erased or nothing wears out.
     pub life: Option<Life>,
-    /// How long its most worn block lasts.
+    /// How long its most worn block lasts; as long as all of it where [`spread_is_chance`](Self::spread_is_chance).
     pub most_worn: Option<Life>,
 }
 
@@ -160,6 +162,38 @@ pub(crate) fn lifetime(graph: &Graph, written: u64, span_ns: u64) -> Option<Life
     })
 }
 
+/// Erases a block below which it is asked whether the most worn one is so by chance.
+const FEW: u64 = 2;
+
+/// What of so few erases no chance exceeds.
+const MOST: u32 = 64;
+
+/// Whether the most worn block of few erases is worn no more than the unluckiest of as many blocks, of which each erase takes any: in one run
+/// of twenty that is worn more.
+fn is_chance(region: &WearRegion) -> bool {
+    let few = region.erases_ever < FEW.saturating_mul(region.blocks);
+    few && region.erases_ever > 0 && region.erases_most <= unluckiest(region.blocks, region.erases_ever)
+}
+
+/// The erases that the most worn of `blocks` does not exceed in nineteen runs of twenty, when each of `erases` takes any: Poisson's
+/// distribution for each block. Sums and products alone, which are the same on every machine.
+fn unluckiest(blocks: u64, erases: u64) -> u32 {
+    let (blocks, mean) = (blocks as f64, erases as f64 / blocks as f64);
+    // e^-mean of a mean below 2, by its series.
+    let series = (1..40).fold((1.0, 1.0), |(sum, term): (f64, f64), k| {
+        let term = -term * mean / f64::from(k);
+        (sum + term, term)
+    });
+    let mut exactly = series.0;
+    let (mut more, mut most) = (1.0 - exactly, 0);
+    while more * blocks > 0.05 && most < MOST {
+        most += 1;
+        exactly *= mean / f64::from(most);
+        more -= exactly;
+    }
+    most
+}
+
 /// What was written how fast.
 #[derive(Clone, Copy)]
 struct Rate {
@@ -193,8 +227,11 @@ impl Rate {
         self.until_whole(Rate::worn(region)?)
     }
 
-    /// The life of the most worn block, which wears as much faster than the mean as it has so far.
+    /// The life of the most worn block, which wears as much faster than the mean as it has so far; as the mean where that may be chance.
     fn most_worn(self, region: &WearRegion) -> Option<Life> {
+        if is_chance(region) {
+            return self.life(region);
+        }
         let (most, ever) = (u128::from(region.erases_most) * u128::from(region.blocks), region.erases_ever);
         let worn = Rate::worn(region)?.saturating_mul(most.max(u128::from(ever)));
         self.until_whole(worn.checked_div(u128::from(ever))?)
@@ -223,6 +260,7 @@ impl Rate {
                 u128::from(region.erases_most) * blocks,
                 region.erases_ever.into(),
             ),
+            spread_is_chance: is_chance(region),
             life: self.life(region),
             most_worn: self.most_worn(region),
         }
@@ -280,6 +318,22 @@ mod tests {
         assert_eq!(rate.most_worn(&even), rate.life(&even));
         assert_eq!(rate.most_worn(&WearRegion { erases: 0, ..even }), None);
         assert_eq!(rate.most_worn(&WearRegion { erases: 0, erases_ever: 0, erases_most: 0, ..even }), None);
+    }
+
+    #[test]
+    fn what_few_erases_leave_to_chance_is_no_skew() {
+        // The binomial tail, summed by hand for 1,000 blocks: of 200 erases P(a block has 5 or more) is 2.2e-6, P(4 or more) 5.6e-5.
+        assert_eq!(unluckiest(1000, 200), 4);
+        assert_eq!((unluckiest(1000, 0), unluckiest(1, 1)), (0, 3));
+        assert!(unluckiest(1_000_000, 200_000) > 4 && unluckiest(1000, 1999) > 8);
+        let rate = Rate { written: 1_000_000_000_000, span_ns: 31_557_600_000_000_000 };
+        let few = |most| WearRegion { erases_most: most, ..region(1, 1000, 1000, 200) };
+        assert!(is_chance(&few(4)) && rate.most_worn(&few(4)) == rate.life(&few(4)));
+        let years = |most| rate.most_worn(&few(most)).map(|l| l.years_thousandths);
+        assert!(!is_chance(&few(5)) && years(5) == Some(200_000), "{:?}", years(5));
+        // Of many erases the most worn counts as it is.
+        let many = WearRegion { erases_ever: 2000, ..few(4) };
+        assert!(!is_chance(&many) && !is_chance(&WearRegion { erases_ever: 0, erases_most: 0, ..many }));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod replay;
 pub mod result;
 pub mod run;
 pub mod samples;
+mod spare;
 pub mod steady;
 pub mod tap;
 pub mod threads;

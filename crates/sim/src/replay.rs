@@ -17,6 +17,7 @@ mod arrivals;
 mod warming;
 
 use crate::engine::{Engine, Sink, Submission};
+use crate::spare;
 use crate::steady::State;
 use arrivals::{Arrivals, NEVER};
 use nandu_base::{Flags, Instant, Op, Payload, PayloadPool, Ratio, Span, TenantId, Violation};
@@ -89,7 +90,8 @@ pub type Renew = Arc<dyn Fn(u32) -> Option<Requests> + Send + Sync>;
 
 /// How often a load begins again so that what counts was measured in steady state.
 ///
-/// The first turn is the load itself. While the latest turn was [`State::NotSteady`], and not saturated, a further one follows: all that was before
+/// The first turn is the load itself. While the latest turn was [`State::NotSteady`], and not saturated, a further one follows; where it was so only
+/// because a drive uses up erased blocks, as long as they come to an end within these turns: all that was before
 /// becomes warm-up. So the state of the drives goes on, what counts is always one turn long, and the same options take
 /// the same number of turns. A generated load is renewed, so that drives do not see the same addresses in the same order again, which would
 /// sort their blocks; a recording is replayed again.
@@ -455,8 +457,13 @@ pub fn replay<S: Host, R: Into<Go>>(
     let mut sources = sources.to_vec();
     for number in (1..=extension.most).take_while(|_| may_go_on) {
         let state = engine.sink().state(outcome.open_loop);
+        // Blocks that are used up by the last turn or before it make the figures those of collection.
+        let may_become = match spare::turns_left(&engine.graph) {
+            Some(turns) if state == Some(State::Steady) => turns <= u64::from(extension.most - number),
+            _ => state == Some(State::NotSteady),
+        };
         // What is saturated only falls further behind.
-        if number > extension.least && (state != Some(State::NotSteady) || outcome.saturated) {
+        if number > extension.least && (!may_become || outcome.saturated) {
             break;
         }
         for (source, renew) in sources.iter_mut().zip(&extension.renew) {

@@ -9,6 +9,7 @@ use crate::fairness::{self, DeviceTime};
 use crate::metrics::{Class, History, Metrics};
 use crate::over_time::OverTime;
 use crate::replay::Outcome;
+use crate::spare;
 use crate::steady::{self, State, SteadyState};
 use nandu_base::{
     Counter, CriticalPath, Histogram, Instant, Op, Phase, Resource, TenantId, TenantStats, Work,
@@ -442,7 +443,8 @@ pub fn result(
     let layers: Vec<LayerResult> =
         (0..graph.len() as u32).map(|node| layer(graph, node, stack, measured)).collect();
     let writes = latency(&classes(&[1]));
-    let verdict = metrics.steady(outcome.open_loop);
+    let uses_up_spare = spare::turns_left(graph).is_some();
+    let verdict = metrics.steady(outcome.open_loop).map(|verdict| verdict.with_spare(uses_up_spare));
     let weights: Vec<(&str, u16)> = stack.tenants.iter().map(|t| (t.name.as_str(), t.table.weight)).collect();
     let mut device = fairness::device_times(&weights, &layers);
     for (&owner, &backlogged) in owners.iter().zip(&outcome.backlogged) {

@@ -11,6 +11,7 @@
 //! What is followed: requests per second where the stack sets the pace (a closed loop); the mean latency where the trace sets it
 //! (recorded times, a fixed rate), because its throughput is the trace's own. Such a load is judged by the same rule before the drive
 //! is: where the requests or the bytes of the rounds are not within it, the *load varies*, and nothing is said of the drive.
+//! The specification conditions drives before it measures. Here a drive that [uses up](crate::spare) erased blocks is not steady, however level its figures are.
 //! Fewer than [`LEAST`] requests in a round are *too few*: the mean of so few latencies would not lie still in a drive that does.
 
 use crate::metrics::Window;
@@ -24,7 +25,8 @@ pub const LEAST: u64 = 1000;
 
 /// The rule, for those who read a result.
 pub const RULE: &str = "steady: in five equal parts of the run, IOPS (closed loop) or mean latency (open loop) lie within\n\
-20 % of their average, and their fitted line rises or falls by at most 10 % (SNIA PTS)";
+20 % of their average, their fitted line rises or falls by at most 10 % (SNIA PTS), and no drive\n\
+uses up its erased blocks";
 
 /// What is known of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -32,7 +34,7 @@ pub enum State {
     /// Both conditions hold.
     #[serde(rename = "steady")]
     Steady,
-    /// One does not.
+    /// One does not, or a drive uses up its erased blocks.
     #[serde(rename = "not steady")]
     NotSteady,
     /// What is asked of the stack changes by more than the conditions allow, so that they say nothing of the stack.
@@ -58,8 +60,10 @@ impl State {
 /// The verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SteadyState {
-    /// Whether both conditions hold.
+    /// Whether both conditions hold, and no drive uses up its erased blocks.
     pub is_steady: bool,
+    /// Whether a drive programmed so much more than it cleared that its erased blocks come to an end.
+    pub uses_up_spare: bool,
     /// Whether the load itself does not meet them: then they say nothing of the stack.
     pub load_varies: bool,
     /// `requests per second` or `mean latency in ns`.
@@ -86,6 +90,7 @@ pub fn judge(followed: &'static str, rounds: [u64; ROUNDS]) -> Option<SteadyStat
     Some(SteadyState {
         // range <= 20 % of sum / 5; rise / 10 <= 10 % of sum / 5.
         is_steady: range * 25 <= sum && rise * 5 <= sum,
+        uses_up_spare: false,
         load_varies: false,
         followed,
         rounds,
@@ -119,6 +124,13 @@ pub fn of_history(windows: &[Window], window_ns: u64, span_ns: u64, by_latency: 
     let load_varies = by_latency && !(lies_still(requests) && lies_still(bytes));
     let verdict = judge(if by_latency { "mean latency in ns" } else { "requests per second" }, rounds)?;
     Some(SteadyState { load_varies, ..verdict })
+}
+
+impl SteadyState {
+    /// The same of a run in which a drive used up erased blocks, or none did.
+    pub(crate) fn with_spare(self, uses_up_spare: bool) -> SteadyState {
+        SteadyState { is_steady: self.is_steady && !uses_up_spare, uses_up_spare, ..self }
+    }
 }
 
 /// What a verdict, or that there is none, says of the run.

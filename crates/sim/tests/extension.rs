@@ -114,3 +114,26 @@ fn a_rate_goes_on_at_its_pace() {
     assert!((paced..paced + paced / 10).contains(&result.span_ns), "{}", result.span_ns);
     assert!(!result.saturated && result.extended == 3);
 }
+
+/// Spare blocks for four times the load: its five rounds are level, and collection does not begin.
+#[test]
+fn a_drive_that_uses_up_its_spare_blocks_is_not_steady() {
+    let stack = SSD.replace("blocks_per_plane = 40", "blocks_per_plane = 320").replace("0.25", "0.3");
+    let stack = Stack::parse(&stack).expect("a stack");
+    let run = |most| nandu_sim::run(&stack, &options(most, CLOSED), |_| {}).expect("the stack runs");
+    let once = run(0);
+    let steady = once.steady.clone().expect("long enough");
+    assert!(steady.range_thousandths <= 200 && steady.slope_thousandths <= 100, "{steady:?}");
+    assert!(steady.uses_up_spare && !steady.is_steady && once.state == State::NotSteady, "{steady:?}");
+    assert_eq!(once.waf_thousandths, Some(1000));
+    // No further turn is taken where it would not be enough of them.
+    assert_eq!(run(1), once);
+    let again = run(20);
+    let steady = again.steady.expect("long enough");
+    assert!(again.state == State::Steady && !steady.uses_up_spare, "{steady:?}");
+    assert!(
+        (2..20).contains(&again.extended) && again.waf_thousandths > once.waf_thousandths,
+        "{}",
+        again.extended
+    );
+}
