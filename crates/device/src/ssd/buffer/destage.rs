@@ -170,17 +170,25 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     pub(in super::super) fn slot_leaves(&mut self, at: u32, end: Instant, cx: &mut Cx<'_>) {
         let early = self.buffer().plan.planted.slot_too_early;
         let end = if early { cx.now } else { end };
-        let end = self.buffer().slots.leaves(at, end);
-        self.forget_dump(at, end, cx);
-        if self.buffer().plan.dump.is_none() {
+        let buffer = self.buffer();
+        if buffer.is_protected() && buffer.slots.issued_before(at).is_some() {
+            // Were it gone, capacitors would save the older version alone.
+            buffer.behind.push((at, end));
             return;
         }
-        // A version before it whose own turn to leave has not come must not be restored over it.
-        let mut newer = at;
-        while let Some(older) = self.buffer().slots.issued_before(newer) {
-            self.forget_dump(older, end, cx);
-            newer = older;
+        self.let_go(at, end, cx);
+        loop {
+            let buffer = self.buffer();
+            let goes = buffer.behind.iter().position(|&(at, _)| buffer.slots.issued_before(at).is_none());
+            let Some(goes) = goes else { return };
+            let (at, end) = buffer.behind.swap_remove(goes);
+            self.let_go(at, end, cx);
         }
+    }
+
+    fn let_go(&mut self, at: u32, end: Instant, cx: &mut Cx<'_>) {
+        let end = self.buffer().slots.leaves(at, end);
+        self.forget_dump(at, end, cx);
     }
 
     /// Frees the slots of pages that are programmed, and tells those who waited for them.

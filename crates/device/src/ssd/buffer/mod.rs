@@ -141,6 +141,8 @@ pub(super) struct Buffer {
     held: VecDeque<Late>,
     durables: Vec<Durable>,
     barriers: VecDeque<Barrier>,
+    /// Pages that are programmed, with the end of that, while an older version of theirs is not: with capacitors.
+    behind: Vec<(u32, Instant)>,
     /// When the timer fires.
     armed: Option<Instant>,
     /// The session ends when the buffer is empty.
@@ -160,6 +162,7 @@ impl Buffer {
             held: VecDeque::new(),
             durables: Vec::new(),
             barriers: VecDeque::new(),
+            behind: Vec::new(),
             armed: None,
             closing: false,
             is_pressed: false,
