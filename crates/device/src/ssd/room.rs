@@ -123,8 +123,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         blocks.sort_unstable_by_key(|&block| std::cmp::Reverse(self.blocks.oldest(block)));
         for block in blocks {
             let Some(copies) = self.copies_in(block, &traces, cx) else { continue };
-            let is_named = self.paging.keeper.as_ref().is_some_and(|k| self.blocks.oldest(block) <= k.last);
-            if is_named && !self.planted.checkpoint_kept {
+            if self.paging.keeper.as_ref().is_some_and(|keeper| self.blocks.oldest(block) <= keeper.last) {
                 self.give_checkpoints_up(cx);
             }
             for (copy, original) in copies {

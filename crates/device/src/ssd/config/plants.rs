@@ -10,7 +10,7 @@ pub(super) const PLANTS: &[Plant] = &[
         "I-20",
         "a block is erased before the newer versions of its pages are programmed",
     )
-    .within("ssd-at-once"),
+    .within("ssd-units"),
     Plant::new(
         "ssd.erase-before-record",
         "I-1",
@@ -59,12 +59,6 @@ pub(super) const PLANTS: &[Plant] = &[
         "a checkpoint holds slots of the cache where the places of translation pages belong",
     )
     .within("ssd-paged"),
-    Plant::new(
-        "ssd.checkpoint-kept",
-        "I-1",
-        "a start that erases copies keeps the checkpoints that name them",
-    )
-    .within("ssd-paged-tenants"),
     Plant::new(
         "ssd.gathered-although-written",
         "I-5",
