@@ -345,10 +345,7 @@ mod tests {
     fn options_of_other_slices_are_flaws() {
         let slo = CfqConfig { slices: Slices::Slo, ..CfqConfig::default() };
         assert_eq!(slo.flaw(), None);
-        for config in [
-            CfqConfig { sync_first: true, ..slo.clone() },
-            CfqConfig { async_requests: Some(2), ..slo.clone() },
-        ] {
+        for config in [CfqConfig { sync_first: true, ..slo }, CfqConfig { async_requests: Some(2), ..slo }] {
             assert!(config.flaw().is_some_and(|flaw| flaw.contains("classic slices")), "{config:?}");
             let classic = CfqConfig { slices: CfqConfig::default().slices, ..config };
             assert_eq!(classic.flaw(), None, "{classic:?}");

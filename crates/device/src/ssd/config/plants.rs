@@ -158,7 +158,7 @@ pub(super) const PLANTS: &[Plant] = &[
         .within("ssd-protected"),
     Plant::new(
         "ssd.fold-erased-early",
-        "I-1",
+        "I-20",
         "a block in SLC mode is erased before its pages are programmed elsewhere",
     )
     .within("ssd-slc"),

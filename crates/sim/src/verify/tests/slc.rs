@@ -24,7 +24,7 @@ fn nothing_is_lost_on_its_way_out_of_the_cache() {
 #[test]
 fn every_fault_of_the_cache_is_found_by_what_it_breaks() {
     for (plant, breaks) in [
-        ("ssd.fold-erased-early", "I-1"),
+        ("ssd.fold-erased-early", "I-20"),
         ("ssd.slc-mode-not-recorded", "block_mode"),
         ("ssd.slc-mode-forgotten", "block_mode"),
     ] {
