@@ -298,11 +298,17 @@ impl<'a> Session<'a> {
             sink.note(now, || "a device has lost what was not flushed".into());
             sink.oracles.iter_mut().for_each(Oracle::device_cut);
         }
-        if let Some(violation) = sink.violation.take() {
-            return Err(violation);
-        }
+        let violation = sink.violation.take();
         let (answers, under_way) = (sink.answers, sink.under_way());
-        if let Some((op, kind)) = sink.failure.take() {
+        let failure = sink.failure.take();
+        if let Some(violation) = violation {
+            // What a volatile cache above a worn-out drive holds cannot be written, and is told of at the next flush only.
+            let may_lose = self.watch.has_faults() && Watch::is_worn_out(&self.engine.graph);
+            if violation.invariant != "I-1" || !may_lose {
+                return Err(violation);
+            }
+        }
+        if let Some((op, kind)) = failure {
             let never = matches!(
                 kind,
                 ErrorKind::BadExtent
