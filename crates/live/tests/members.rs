@@ -149,6 +149,20 @@ impl Set<'_> {
         }
         client.disconnect();
     }
+
+    /// The others serve `version` with `--alone`, and leave this member as it is, until it is added; then the set is whole with it.
+    fn takes_back(&self, file: &str, copy: &[u8], version: u8) {
+        let server = Served::start(self.options(false, true));
+        self.shows(&server, version);
+        assert!(same(&self.path(file), copy), "it is not written to before it is added");
+        let add = format!("add {file}").parse().expect("a command");
+        ctl::send(&server.control, &add).expect("it is copied over or rebuilt");
+        at_rest(&server);
+        server.stop();
+        let server = Served::start(self.options(false, false));
+        self.shows(&server, version);
+        server.stop();
+    }
 }
 
 fn at_rest(server: &Served) {
@@ -179,16 +193,7 @@ fn an_older_copy_of_any_member_is_refused_and_copied_over_when_it_is_asked_for()
             assert!(why.contains(&format!("leg `{file}` is old")), "{why}");
             assert!(why.contains("2 times since") || why.contains("2 changes of the set since"), "{why}");
             assert!(same(&set.path(file), &copies[at]), "what is refused is left as it is");
-            let server = Served::start(set.options(false, true));
-            set.shows(&server, 3);
-            assert!(same(&set.path(file), &copies[at]), "it is not written to before it is added");
-            let add = format!("add {file}").parse().expect("a command");
-            ctl::send(&server.control, &add).expect("it is copied over");
-            at_rest(&server);
-            server.stop();
-            let server = Served::start(set.options(false, false));
-            set.shows(&server, 3);
-            server.stop();
+            set.takes_back(file, &copies[at], 3);
         }
     }
 }
@@ -508,15 +513,7 @@ fn two_legs_put_back_beside_no_third_are_the_array_of_then() {
         }
         // With `--alone` they serve without it; it is rebuilt when that is asked for.
         set.put("b", &newest);
-        let server = Served::start(set.options(false, true));
-        set.shows(&server, 12);
-        assert!(same(&set.path("b"), &newest), "it is not written to before it is added");
-        ctl::send(&server.control, &"add b".parse().expect("a command")).expect("it is rebuilt");
-        at_rest(&server);
-        server.stop();
-        let server = Served::start(set.options(false, false));
-        set.shows(&server, 12);
-        server.stop();
+        set.takes_back("b", &newest, 12);
     }
 }
 

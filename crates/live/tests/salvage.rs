@@ -68,14 +68,7 @@ impl Kind {
 
     /// A set that was written and closed.
     fn made(&self, dir: &Path) {
-        let server = self.start(dir, true, false).expect("it is made");
-        let mut client = Client::connect(&server.socket, "data");
-        for block in 0..BLOCKS {
-            client.write(block * BLOCK, &content(block));
-        }
-        client.flush();
-        client.disconnect();
-        server.stop();
+        fill(self.start(dir, true, false).expect("it is made"));
     }
 
     /// The superblocks of these members are written over: nothing of them can be read.
@@ -124,6 +117,17 @@ impl Kind {
 
 fn content(block: u64) -> Vec<u8> {
     (0..BLOCK).map(|i| (block * 7 + i % 251) as u8).collect()
+}
+
+/// Writes all blocks, and ends the server.
+fn fill(server: Served) {
+    let mut client = Client::connect(&server.socket, "data");
+    for block in 0..BLOCKS {
+        client.write(block * BLOCK, &content(block));
+    }
+    client.flush();
+    client.disconnect();
+    server.stop();
 }
 
 fn check(server: &Served, why: &str) {
@@ -380,14 +384,7 @@ fn records_of_a_mirror_that_cannot_be_read_are_named() {
         let start = |create, salvage, alone| {
             Served::try_start(ServeOptions { create, salvage, alone, ..options(&stack, dir.path()) })
         };
-        let server = start(true, false, false).expect("it is made");
-        let mut client = Client::connect(&server.socket, "data");
-        for block in 0..BLOCKS {
-            client.write(block * BLOCK, &content(block));
-        }
-        client.flush();
-        client.disconnect();
-        server.stop();
+        fill(start(true, false, false).expect("it is made"));
         let made = kind.files(dir.path());
         for (leg, other) in [("a", "b"), ("b", "a")] {
             let list = pages(dir.path(), leg, b"HMML")[0];

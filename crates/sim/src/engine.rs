@@ -38,6 +38,14 @@ impl Media {
         self.block[node as usize].iter_mut().for_each(BlockMedium::blank);
     }
 
+    /// Power is cut at `at`, while the requests of `graph` are under way.
+    fn lose_power(&mut self, graph: &Graph, at: Instant, rng: &mut Rng) {
+        for block in self.block.iter_mut().flatten() {
+            block.crash(&graph.requests, &graph.pool, rng);
+        }
+        self.computed.iter_mut().flatten().for_each(|medium| medium.crash(at, rng));
+    }
+
     /// Files lie in a cache from here on: what is not flushed may come undone.
     pub fn cache_files(&mut self, built: &Built) {
         let files = built.parts.iter().zip(&mut self.block).filter(|(part, _)| part.kind == "file");
@@ -392,25 +400,17 @@ impl<S: Sink> Engine<S> {
 
     /// Cuts the power now: every machine is gone, the media keep what had reached them.
     pub fn crash(mut self, rng: &mut Rng) -> (Media, S) {
-        for block in self.world.block.iter_mut().flatten() {
-            block.crash(&self.graph.requests, &self.graph.pool, rng);
-        }
-        let mut computed = self.graph.into_media();
-        for medium in computed.iter_mut().flatten() {
-            medium.crash(self.world.now, rng);
-        }
-        (Media { computed, block: self.world.block }, self.world.sink)
+        let block = std::mem::take(&mut self.world.block);
+        let mut media = Media { computed: self.graph.take_media(), block };
+        media.lose_power(&self.graph, self.world.now, rng);
+        (media, self.world.sink)
     }
 
     /// What a power cut at `at`, before the next event, would leave. Nothing happens to the media themselves.
     pub fn media_after_a_cut(&self, at: Instant, rng: &mut Rng) -> Media {
-        let mut block = self.world.block.clone();
-        for block in block.iter_mut().flatten() {
-            block.crash(&self.graph.requests, &self.graph.pool, rng);
-        }
-        let mut computed = self.graph.copy_media();
-        computed.iter_mut().flatten().for_each(|medium| medium.crash(at, rng));
-        Media { computed, block }
+        let mut media = Media { computed: self.graph.copy_media(), block: self.world.block.clone() };
+        media.lose_power(&self.graph, at, rng);
+        media
     }
 
     /// The process dies: every machine is gone, the media lose nothing that had reached them.
@@ -422,8 +422,8 @@ impl<S: Sink> Engine<S> {
     }
 
     /// Ends the engine without a cut.
-    pub fn into_parts(self) -> (Media, S) {
-        (Media { computed: self.graph.into_media(), block: self.world.block }, self.world.sink)
+    pub fn into_parts(mut self) -> (Media, S) {
+        (Media { computed: self.graph.take_media(), block: self.world.block }, self.world.sink)
     }
 }
 

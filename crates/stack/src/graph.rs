@@ -185,8 +185,8 @@ impl Graph {
     }
 
     /// Takes the media away, as a crash or the end of a run does. The graph cannot run afterwards.
-    pub fn into_media(self) -> Vec<Option<Box<dyn Medium>>> {
-        self.nodes.into_iter().map(|node| node.medium).collect()
+    pub fn take_media(&mut self) -> Vec<Option<Box<dyn Medium>>> {
+        self.nodes.iter_mut().map(|node| node.medium.take()).collect()
     }
 
     /// Tells the machines below and at `node` what comes.
