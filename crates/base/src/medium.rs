@@ -95,6 +95,10 @@ pub trait Medium: Send {
     /// The program of `unit`, or the erase of the units from `unit` on, is suspended or goes on: it is complete at `end`.
     fn prolong(&mut self, _unit: u64, _end: Instant) {}
 
+    /// What was issued so far and is complete at `until` takes the place of `unit`, without being built on it. A medium that checks
+    /// what an erase takes holds the controller to it.
+    fn given_up(&mut self, _unit: u64, _until: Instant) {}
+
     /// State of a unit, as a scan after a restart sees it.
     fn state(&self, unit: u64) -> UnitState;
 

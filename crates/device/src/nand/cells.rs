@@ -12,7 +12,7 @@ use nandu_base::{
     ByteLen, Instant, Medium, Oob, Overlay, Payload, PayloadPool, Program, Rng, SECTOR, Sector, Stamp,
     UnitState, Window,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Words of `data`: values below the first stamp (serial 1) have meanings of their own.
 const ERASED: u64 = 0;
@@ -57,6 +57,8 @@ pub struct Cells {
     records_free: Vec<u32>,
     /// Operations that may not be complete yet, in the order in which they were issued.
     unsettled: VecDeque<(Window, Done)>,
+    /// Units that other ones take the place of, and when those are complete.
+    given_up: BTreeMap<u64, Instant>,
 }
 
 impl Cells {
@@ -77,6 +79,7 @@ impl Cells {
             records: Vec::new(),
             records_free: Vec::new(),
             unsettled: VecDeque::new(),
+            given_up: BTreeMap::new(),
         }
     }
 
@@ -88,8 +91,13 @@ impl Cells {
         Cells { data: vec![ERASED; units as usize], wear: vec![0; blocks], one_session: true, ..none }
     }
 
-    /// I-20: no erase takes a page before what was built on it is complete, a copy or a newer version: a power cut would leave neither.
-    fn assert_built(&self, block: &std::ops::Range<u64>, start: Instant) {
+    /// I-20: no erase takes a page before what was built on it or takes its place is complete, a copy or a newer version: a power cut
+    /// would leave neither.
+    fn assert_built(&mut self, block: &std::ops::Range<u64>, start: Instant) {
+        while let Some((&unit, &until)) = self.given_up.range(block.clone()).next() {
+            assert!(until <= start, "I-20: page {unit} is erased before what takes its place is programmed");
+            self.given_up.remove(&unit);
+        }
         for (window, done) in &self.unsettled {
             if let Done::Program(unit, Some(base)) = done
                 && block.contains(base)
@@ -331,6 +339,12 @@ impl Medium for Cells {
         }
     }
 
+    fn given_up(&mut self, unit: u64, until: Instant) {
+        if !self.one_session {
+            self.given_up.insert(unit, until);
+        }
+    }
+
     fn state(&self, unit: u64) -> UnitState {
         assert!(!self.one_session, "nothing starts from cells that are for one session");
         match self.data[unit as usize] {
@@ -372,6 +386,7 @@ impl Medium for Cells {
 
     fn crash(&mut self, at: Instant, rng: &mut Rng) {
         assert!(!self.one_session, "the power of cells that are for one session is never cut");
+        self.given_up.clear();
         while let Some((window, done)) = self.unsettled.pop_back() {
             let begun = window.start < at;
             // What was under way is complete or torn; the odds are even.
@@ -444,6 +459,17 @@ mod tests {
         write(&mut cells, &pool, 0, 1, LATER);
         cells.crash(Instant(50), &mut rng);
         assert_eq!(cells.state(0), UnitState::Erased);
+    }
+
+    #[test]
+    #[should_panic(expected = "I-20")]
+    fn a_page_is_not_erased_before_what_takes_its_place_is_programmed() {
+        let pool = PayloadPool::new(Content::Stamps);
+        let mut cells = Cells::new(8, 8, 4);
+        write(&mut cells, &pool, 0, 1, Window { start: Instant(0), end: Instant(1) });
+        cells.given_up(0, LATER.end);
+        cells.erase(4, 4, LATER);
+        cells.erase(0, 4, Window { start: Instant(199), end: Instant(300) });
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             return self.recorded(cx.now);
         }
         if self.journal.is_long() {
-            self.drop_unneeded(cx.now);
+            self.drop_unneeded(cx);
         }
         // The page comes first: getting it may clear a block, and whatever is trimmed there goes on record before.
         while let Some(first) = self.journal.waiting().first().map(|extent| extent.first) {
@@ -67,7 +67,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     pub(super) fn shorten_journal(&mut self, id: ReqId, cx: &mut Cx<'_>) {
         let cause = cx.requests[id].cause;
         self.renew_is_due = false;
-        self.drop_unneeded(cx.now);
+        self.drop_unneeded(cx);
         if self.journal.is_long() {
             self.renew_journal(cx, cause);
         }
@@ -149,6 +149,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         }
         for slot in replaced {
             let ppn = self.journal.drop_record(slot);
+            self.say_given_up(ppn, safe, cx);
             self.blocks.invalidate(ppn, safe);
             self.queue.keep_until_all_is_done(self.stripes.units.place(ppn), cx.now);
         }
@@ -156,14 +157,24 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
 
     /// Gives up records that no page on the drive is older than. Erases that were issued but are not complete count as
     /// pages still there, so a dropped record stays readable until they are.
-    fn drop_unneeded(&mut self, now: Instant) {
+    fn drop_unneeded(&mut self, cx: &mut Cx<'_>) {
         if let Some(oldest) = self.blocks.oldest_seq() {
             let some = self.planted.trim_record_dropped;
             for slot in self.journal.unneeded(oldest, some) {
                 let ppn = self.journal.drop_record(slot);
+                self.say_given_up(ppn, self.last_change, cx);
                 self.blocks.invalidate(ppn, self.last_change);
-                self.queue.keep_until_all_is_done(self.stripes.units.place(ppn), now);
+                self.queue.keep_until_all_is_done(self.stripes.units.place(ppn), cx.now);
             }
+        }
+    }
+
+    /// Tells the medium until when it must keep a record that is on it.
+    pub(super) fn say_given_up(&self, record: Ppn, until: Instant, cx: &mut Cx<'_>) {
+        if let Some(medium) = cx.medium.as_deref_mut()
+            && !self.queue.writer_waits(self.stripes.units.place(record))
+        {
+            medium.given_up(self.stripes.unit(record), until);
         }
     }
 

@@ -36,8 +36,10 @@ pub enum Draws {
     Random,
     /// Some short-range patterns too.
     Patterns,
-    /// All patterns, power cuts that are aimed at erases, and cuts beside the run.
+    /// All patterns, power cuts that are aimed at erases, and cuts beside the run, early in it.
     Aimed,
+    /// The same, and cuts beside the run at any time.
+    Spread,
 }
 
 /// What short-range patterns a load has beside its random requests: they are rare at random, and the hardest.
@@ -97,6 +99,8 @@ pub struct Plan {
     pub cuts: Vec<Cut>,
     /// Power cuts of a copy, beside the run: at most so many.
     pub peeks: u32,
+    /// One in so many moments at which something is erased is such a cut.
+    pub peek_one_in: u64,
     /// An operator scrubs a mirror, swaps its roles or replaces a leg once in so many requests; 0 for never.
     pub chore_one_in: u64,
     /// Time that a mirror has to make its legs equal once nobody asks for anything. A stack file may clear regions an hour
@@ -153,7 +157,7 @@ impl Plan {
         let mut hammers = root.fork(9);
         let is_hammered = hammers.below(2) == 0 && draws >= Draws::Patterns;
         let mut hammer = is_hammered.then(|| *hammers.pick(&Hammer::FIRST));
-        let mut peeks = 0;
+        let (mut peeks, mut peek_one_in) = (0, 4);
         if draws >= Draws::Aimed {
             let mut rng = root.fork(10);
             match rng.below(8) {
@@ -164,6 +168,9 @@ impl Plan {
             peeks = if crashes && !rots && root.fork(11).below(2) == 0 { 8 } else { 0 };
             cuts.iter_mut().for_each(|cut| cut.in_an_erase = rng.below(2) == 0);
         }
+        if draws >= Draws::Spread {
+            peek_one_in = *root.fork(12).pick(&[4, 32, 128]);
+        }
         Plan {
             seed,
             toml,
@@ -171,6 +178,7 @@ impl Plan {
             load,
             cuts,
             peeks,
+            peek_one_in,
             chore_one_in,
             change_one_in,
             has_adversary,

@@ -136,7 +136,7 @@ impl<'a> Session<'a> {
             spaces: changes::Spaces::default(),
             adversary: adversary::Adversary::default(),
             hammering: hammer::Hammering::new(plan.seed),
-            peeks: peeks::Peeks::new(plan.seed, plan.peeks),
+            peeks: peeks::Peeks::new(plan),
             unit_pages: 0,
             entries,
             roots,
@@ -301,12 +301,10 @@ impl<'a> Session<'a> {
         let violation = sink.violation.take();
         let (answers, under_way) = (sink.answers, sink.under_way());
         let failure = sink.failure.take();
-        if let Some(violation) = violation {
-            // What a volatile cache above a worn-out drive holds cannot be written, and is told of at the next flush only.
-            let may_lose = self.watch.has_faults() && Watch::is_worn_out(&self.engine.graph);
-            if violation.invariant != "I-1" || !may_lose {
-                return Err(violation);
-            }
+        if let Some(violation) = violation
+            && (violation.invariant != "I-1" || !self.may_lose_what_is_cached())
+        {
+            return Err(violation);
         }
         if let Some((op, kind)) = failure {
             let never = matches!(
@@ -332,6 +330,11 @@ impl<'a> Session<'a> {
             return Err(broken("progress", format!("no answer within {STALL} events")));
         }
         Ok(())
+    }
+
+    /// What a volatile cache above a worn-out drive holds cannot be written, and is told of at the next flush only.
+    fn may_lose_what_is_cached(&self) -> bool {
+        self.watch.has_faults() && Watch::is_worn_out(&self.engine.graph)
     }
 
     fn check(&mut self) -> Result<(), Broken> {

@@ -317,6 +317,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             recorded = self.write_record(ppn, extents, Some(&table), cx, TenantId::SYSTEM);
             if let Some(slot) = before {
                 let old = self.journal.drop_record(slot);
+                self.say_given_up(old, recorded, cx);
                 self.blocks.invalidate(old, recorded);
             }
         }

@@ -6,18 +6,21 @@
 
 use super::{Broken, Session};
 use crate::engine::Engine;
+use crate::verify::plan::Plan;
 use nandu_base::{Content, Instant, Rng, Span, Window};
 
 /// Cuts beside the run that are still to come.
 #[derive(Debug)]
 pub(super) struct Peeks {
     left: u32,
+    /// One in so many moments at which something is erased is one of them.
+    one_in: u64,
     rng: Rng,
 }
 
 impl Peeks {
-    pub fn new(seed: u64, left: u32) -> Peeks {
-        Peeks { left, rng: Rng::new(seed).fork(11) }
+    pub fn new(plan: &Plan) -> Peeks {
+        Peeks { left: plan.peeks, one_in: plan.peek_one_in, rng: Rng::new(plan.seed).fork(11) }
     }
 }
 
@@ -30,7 +33,7 @@ impl Session<'_> {
         let (now, next) = (self.engine.now(), self.engine.next_at());
         let Some(next) = next.filter(|&next| next > now) else { return Ok(()) };
         let erasing = self.engine.erasing();
-        let one_in = if erasing.is_some() { 4 } else { 64 };
+        let one_in = if erasing.is_some() { self.peeks.one_in } else { 16 * self.peeks.one_in };
         if self.peeks.rng.below(one_in) > 0 {
             return Ok(());
         }

@@ -200,8 +200,10 @@ impl Session<'_> {
             let now = self.engine.now() + Span::from_ms(1);
             self.tally.recoveries += 1;
             let built = self.rebuilt();
+            // What a volatile cache above a worn-out drive holds is lost with its end.
+            let may_lose = self.may_lose_what_is_cached();
             self.replace(now, built, Engine::into_parts);
-            if !self.watch.explains(self.roots[0]) {
+            if !may_lose && !self.watch.explains(self.roots[0]) {
                 self.engine.sink().oracles.iter_mut().for_each(Oracle::closed);
             }
             self.engine.sink().oracles.iter_mut().for_each(Oracle::cut);

@@ -680,10 +680,10 @@ fn a_suspended_erase_of_a_wide_unit_ends_late() {
 }
 
 /// A cache could not write what it held, for the drive below it was worn out, and said so of a flush: that was taken for a failure without cause, and
-/// then for lost data.
+/// then for lost data. The other one is ended, and had held what could not be written.
 #[test]
 fn a_cache_above_a_worn_out_drive_loses_what_was_not_flushed() {
-    hold_as_drawn(Family::Over("fault"), &[926]);
+    hold_as_drawn(Family::Over("fault"), &[926, 30_897]);
 }
 
 /// Runs these seeds of a family with power cuts and all that is drawn.

@@ -54,6 +54,18 @@ fn a_drive_starts_after_any_number_of_cuts() {
     }
 }
 
+/// A unit may be opened while others of its group are being erased: a start finds no erased one then.
+#[test]
+fn a_drive_of_wide_units_starts_after_any_number_of_cuts() {
+    for options in [QUEUED, AT_ONCE] {
+        let options = format!("{options}\nreclaim_unit = \"superblock\"");
+        let stack = format!("[export.data]\ndevice = \"ssd1\"\n\n{}", drive("ssd1", &options));
+        for seed in 1..6 {
+            hold(&stack, seed, 12);
+        }
+    }
+}
+
 /// What stands above writes its records while it starts, so that drives clear blocks in starts too.
 #[test]
 fn an_array_starts_after_any_number_of_cuts() {
