@@ -65,6 +65,8 @@ pub struct Gone {
     pub line: u64,
     /// Its blocks.
     pub blocks: u64,
+    /// Those of them that were brought ahead and never met.
+    pub unmet: u64,
 }
 
 /// What was counted.
@@ -256,7 +258,7 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
             self.free.push(slot);
         }
         if let Some(list) = &mut self.gone {
-            list.push(Gone { line: number, blocks: gone });
+            list.push(Gone { line: number, blocks: gone, unmet: prefetched });
         }
     }
 
@@ -345,7 +347,8 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
         if going == 0 {
             return;
         }
-        let unmet = (line.prefetched & blocks).count_ones();
+        let wasted = line.prefetched & blocks;
+        let unmet = wasted.count_ones();
         self.tally.evicted_unused += u64::from(unmet);
         self.tally.evicted += u64::from((line.cached & blocks).count_ones());
         let left = going.count_ones();
@@ -362,7 +365,7 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
             self.policy.shrunk(slot, &self.lines);
         }
         if let Some(gone) = &mut self.gone {
-            gone.push(Gone { line: number, blocks: going });
+            gone.push(Gone { line: number, blocks: going, unmet: wasted });
         }
     }
 

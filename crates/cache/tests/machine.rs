@@ -237,6 +237,26 @@ fn what_is_foreseen_is_brought() {
     assert_eq!(figures(&bed)["prefetch_hits"], 1);
 }
 
+/// A prefetcher that learns hears that a read waited for what it had brought, and that what it had brought went unmet.
+#[test]
+fn a_prefetcher_hears_what_came_too_late_and_what_too_early() {
+    let mut bed = bed("prefetch = { kind = \"amp\", async_above = 1 }\nreplacement = { kind = \"lru\" }");
+    bed.go(Op::Read, 0, 4 * BLOCK);
+    bed.submit(0, Op::Read, Flags::NONE, 4 * BLOCK, 4 * BLOCK);
+    bed.run_until(bed.now() + Span::from_us(30));
+    // Blocks 8 to 11 are on their way.
+    bed.submit(0, Op::Read, Flags::NONE, 8 * BLOCK, 4 * BLOCK);
+    bed.settle();
+    assert_eq!(figures(&bed)["amp_reads_that_waited"], 1);
+    assert_eq!(figures(&bed)["amp_blocks_too_early"], 0);
+    bed.run_until(bed.now() + Span::from_ms(5));
+    // Blocks 12 to 19 have come, and are pushed out by others that nobody brings ahead.
+    for block in 0..64 {
+        bed.go(Op::Read, (1000 - 4 * block) * BLOCK, BLOCK);
+    }
+    assert_eq!(figures(&bed)["amp_blocks_too_early"], 8);
+}
+
 #[test]
 fn a_write_with_fua_is_below_when_it_is_acknowledged() {
     let mut bed = bed(&format!("{SEGMENTS}\nwrite = {{ kind = \"writeback\", dirty_expire = \"1 h\" }}"));
@@ -283,6 +303,7 @@ fn combinations_that_make_no_sense_are_refused() {
         ("max_fill_size = \"512 KiB\"", "64 blocks"),
         ("write = { kind = \"writeback\", pad = true }", "goes with `destage = \"bplru\"`"),
         ("prefetch = { kind = \"oracle\", lookahead = 0 }", "1 to 1024"),
+        ("prefetch = { kind = \"amp\", streams = 0 }", "1 to 4096"),
     ] {
         let error = Stack::parse(&text(options)).and_then(|s| s.build(&BuildOptions::default()).map(|_| ()));
         let error = error.expect_err(options).to_string();

@@ -78,6 +78,17 @@ class CachePrefetch:
         """First window. Default 16 KiB; at least a block."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
+    class Amp(CachePrefetchOptions):
+        """Behind sequential reads, by a length and a lead that each stream learns (AMP)."""
+        _kind: ClassVar[str] = "amp"
+        async_above: int | None = None
+        """Blocks of a set above which the next one is brought before it is missed. Default 4, at most 4,096."""
+        streams: int | None = None
+        """Streams that are told apart, 80 bytes each. Default 128, from 1 to 4,096; of more the one goes that was used longest ago."""
+        window_max: int | str | None = None
+        """Longest set. Default 1 MiB; a multiple of the block, at most 16 MiB."""
+
+    @dataclass(frozen=True, kw_only=True, eq=False)
     class PBlock(CachePrefetchOptions):
         """So much behind each missing block."""
         _kind: ClassVar[str] = "p-block"

@@ -275,6 +275,9 @@ impl Cache {
             while left != 0 {
                 let block = (gone.line << shift) + u64::from(left.trailing_zeros());
                 self.store.drop(block, cx.pool);
+                if gone.unmet >> left.trailing_zeros() & 1 == 1 && self.prefetch.hears_of_waste() {
+                    self.prefetch.wasted(block);
+                }
                 left &= left - 1;
             }
         }
@@ -323,7 +326,7 @@ impl Machine for Cache {
     }
 
     fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {
-        if cx.pool.content() != Content::Nothing {
+        if cx.pool.content() != Content::Nothing || self.prefetch.hears_of_waste() {
             self.directory.gone = Some(Vec::new());
         }
         cx.opened_if_children_are();

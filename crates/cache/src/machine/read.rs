@@ -22,6 +22,7 @@ impl Cache {
         self.sequential = self.follows(asked);
         self.missing.clear();
         let mut wait = None;
+        let late = self.tally.late;
         for block in asked.first..asked.end {
             let dirty = self.buffer.as_ref().is_some_and(|b| b.holds(block));
             if !dirty && self.is_changing(block) {
@@ -46,7 +47,7 @@ impl Cache {
             }
         }
         self.sweep(cx);
-        self.plan(asked);
+        self.plan(asked, self.tally.late > late);
         if !(self.missing.is_empty() && self.planned.is_empty()) {
             self.bring(id, &mut wait, cx);
         }
@@ -109,14 +110,15 @@ impl Cache {
     }
 
     /// Asks the prefetcher what to bring.
-    fn plan(&mut self, asked: Range) {
+    fn plan(&mut self, asked: Range, late: bool) {
         let tally = &self.directory.tally;
-        let (met, late) = (tally.prefetch_hits, self.tally.late);
+        let met = tally.prefetch_hits + self.tally.late;
         let look = Look {
             asked,
             missing: &self.missing,
-            used: met + late,
-            retired: met + late + tally.culled + tally.evicted_unused,
+            used: met,
+            retired: met + tally.culled + tally.evicted_unused,
+            late,
         };
         self.planned.clear();
         self.prefetch.plan(&look, &mut self.planned);

@@ -23,7 +23,7 @@ pub fn run(options: &dyn AnyPrefetch, seed: u64) -> Result<(), Violation> {
         Err(Violation { invariant: "I-2", what: format!("step {step}: a prefetcher {what}") })
     };
     let (mut asked, mut used, mut retired) = (Range { first: 0, end: 1 }, 0, 0);
-    let mut known = vec![asked];
+    let (mut known, mut brought) = (vec![asked], Vec::new());
     for step in 0..800 {
         asked = match rng.below(4) {
             0 => Range { first: asked.end, end: asked.end + rng.between(1, 16) },
@@ -42,9 +42,14 @@ pub fn run(options: &dyn AnyPrefetch, seed: u64) -> Result<(), Violation> {
         };
         used += rng.below(2);
         retired += rng.between(1, 2);
-        let look = Look { asked, missing, used, retired };
+        let look = Look { asked, missing, used, retired, late: rng.below(4) == 0 };
+        // Some of what it brought last is gone.
+        let wasted: Vec<u64> = brought.iter().copied().filter(|_| rng.below(8) == 0).collect();
         let plan = |prefetch: &mut dyn super::Prefetch| {
             let mut ahead = Vec::new();
+            if prefetch.hears_of_waste() {
+                wasted.iter().for_each(|&block| prefetch.wasted(block));
+            }
             if prefetch.foresight() > 0 {
                 prefetch.foresee(asked);
             }
@@ -52,6 +57,7 @@ pub fn run(options: &dyn AnyPrefetch, seed: u64) -> Result<(), Violation> {
             ahead
         };
         let ahead = plan(&mut *one);
+        brought = ahead.iter().flat_map(|range| range.first..range.end.min(range.first + 64)).collect();
         if ahead != plan(&mut *other) {
             return broken(step, "brings something else the second time");
         }

@@ -272,7 +272,7 @@ mod tests {
         let asked = Range { first, end };
         let missing: &[Range] = if missing { &[asked] } else { &[] };
         let mut out = Vec::new();
-        mithril.plan(&Look { asked, missing, used: 0, retired: 0 }, &mut out);
+        mithril.plan(&Look { asked, missing, used: 0, retired: 0, late: false }, &mut out);
         out.iter().map(|r| (r.first, r.end)).collect()
     }
 

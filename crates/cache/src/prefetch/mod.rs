@@ -5,6 +5,7 @@
 //! with them in one command; others are reads of their own that nobody waits for. The type of its options declares a prefetcher: see
 //! [`PrefetchOptions`].
 
+mod amp;
 pub mod conformance;
 mod gated_segment;
 mod markov;
@@ -16,6 +17,7 @@ mod p_block;
 mod segment;
 mod sequential;
 
+pub use amp::{Amp, AmpConfig};
 pub use gated_segment::{Gate, GatedSegment, GatedSegmentConfig};
 pub use markov::{Markov, MarkovConfig};
 pub use mithril::{Mithril, MithrilConfig};
@@ -62,6 +64,8 @@ pub struct Look<'a> {
     pub used: u64,
     /// Prefetched blocks that were met or have gone so far.
     pub retired: u64,
+    /// It waits for a block that is on its way, and was brought before anybody asked for it.
+    pub late: bool,
 }
 
 /// A prefetcher. See the module's page.
@@ -76,6 +80,14 @@ pub trait Prefetch: Send {
 
     /// A read will ask for `blocks`.
     fn foresee(&mut self, _blocks: Range) {}
+
+    /// Whether it is told what was brought for nothing.
+    fn hears_of_waste(&self) -> bool {
+        false
+    }
+
+    /// A block that was brought has gone, and nobody had asked for it.
+    fn wasted(&mut self, _block: u64) {}
 
     /// Bytes of memory.
     fn bytes(&self) -> usize {
@@ -117,7 +129,7 @@ mod tests {
         let asked = Range { first, end };
         let mut out = Vec::new();
         let runs = if missing { vec![asked] } else { Vec::new() };
-        prefetch.plan(&Look { asked, missing: &runs, used: 0, retired: 0 }, &mut out);
+        prefetch.plan(&Look { asked, missing: &runs, used: 0, retired: 0, late: false }, &mut out);
         out.iter().map(|r| (r.first, r.end)).collect()
     }
 
@@ -178,7 +190,7 @@ mod tests {
                 .filter(|_| {
                     let asked = Range { first: 0, end: 1 };
                     let mut out = Vec::new();
-                    gated.plan(&Look { asked, missing: &[asked], used, retired }, &mut out);
+                    gated.plan(&Look { asked, missing: &[asked], used, retired, late: false }, &mut out);
                     !out.is_empty()
                 })
                 .count()
@@ -198,7 +210,8 @@ mod tests {
             let mut prefetch = gated.options().and_then(|options| options.boxed(&units)).unwrap();
             let asked = Range { first: 0, end: 1 };
             let brings = |read: &u64| {
-                let look = Look { asked, missing: &[asked], used: read * used, retired: read * 20 };
+                let look =
+                    Look { asked, missing: &[asked], used: read * used, retired: read * 20, late: false };
                 let mut out = Vec::new();
                 prefetch.plan(&look, &mut out);
                 !out.is_empty()

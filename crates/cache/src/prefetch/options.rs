@@ -1,8 +1,8 @@
 //! The family of prefetchers: what a prefetcher declares beside its name, and what a cache makes of it.
 
 use super::{
-    GatedSegmentConfig, Holes, MarkovConfig, MithrilConfig, NoPrefetchConfig, OracleConfig, PBlockConfig,
-    Prefetch, SegmentConfig, SequentialConfig,
+    AmpConfig, GatedSegmentConfig, Holes, MarkovConfig, MithrilConfig, NoPrefetchConfig, OracleConfig,
+    PBlockConfig, Prefetch, SegmentConfig, SequentialConfig,
 };
 use nandu_base::{BuildError, ByteLen, Chosen, Declared, Family, Policy, ReadOptions};
 use std::fmt::Debug;
@@ -25,9 +25,10 @@ impl Family for Prefetchers {
 }
 
 /// The prefetchers of this crate.
-pub static POLICIES: [Policy; 8] = [
+pub static POLICIES: [Policy; 9] = [
     policy::<NoPrefetchConfig>(),
     policy::<SequentialConfig>(),
+    policy::<AmpConfig>(),
     policy::<PBlockConfig>(),
     policy::<SegmentConfig>(),
     policy::<GatedSegmentConfig>(),
