@@ -5,6 +5,7 @@ mod common;
 use common::client::Client;
 use common::process::{Process, be_a_server, have};
 use common::{Served, options, wait_for};
+use nandu_live::nbd::wire::cmd;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -194,4 +195,44 @@ fn a_leg_that_hangs_is_left_out_and_comes_back_by_itself() {
         client.disconnect();
         served.stop();
     }
+}
+
+/// A mirror on its last leg loses that too, and gets it back. What was answered meanwhile may be gone, and a client that had nothing under way
+/// hears of it from its next flush; a client that comes later has nothing to hear.
+#[test]
+fn the_first_flush_after_a_loss_fails() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let stack = format!(
+        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\ninitial_sync = \"assume-clean\"\n{}{}",
+        file("a", "a.img"),
+        file("b", "b.img")
+    );
+    let server = Process::start(&stack, dir.path());
+    let (mut one, mut other) =
+        (Client::connect(&server.socket, "data"), Client::connect(&server.socket, "data"));
+    let flush = |client: &mut Client| client.call(cmd::FLUSH, 0, 0, 0, &[]).err();
+    let health = || server.status()["devices"]["m"]["health"].clone();
+    let lose_all_and_come_back = || {
+        server.ctl("fail b");
+        server.ctl("fail a anyway");
+        wait_for("the mirror to fail", || (health() == "failed").then_some(()));
+        server.ctl("add a");
+        server.ctl("add b");
+        wait_for("the mirror to be whole", || (health() == "whole").then_some(()));
+    };
+    one.write(0, &[1; 4096]);
+    assert_eq!((flush(&mut one), flush(&mut other)), (None, None));
+    lose_all_and_come_back();
+    assert_eq!((flush(&mut one), flush(&mut other)), (None, None), "nothing was written since");
+    one.write(0, &[2; 4096]);
+    lose_all_and_come_back();
+    const EIO: u32 = 5;
+    assert_eq!((flush(&mut one), flush(&mut other)), (Some(EIO), Some(EIO)));
+    assert_eq!((flush(&mut one), flush(&mut other)), (None, None), "each hears it once");
+    let mut later = Client::connect(&server.socket, "data");
+    assert_eq!(flush(&mut later), None);
+    for client in [one, other, later] {
+        client.disconnect();
+    }
+    server.stop();
 }

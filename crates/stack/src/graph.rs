@@ -43,6 +43,9 @@ pub trait Driver {
     /// Machine `node` says something for people.
     fn notice(&mut self, _node: u32, _notice: Notice) {}
 
+    /// Machine `node` was lost: what it had answered and nobody had flushed may be gone.
+    fn lost(&mut self, _node: u32) {}
+
     /// Machine `node` is about to be called: for a driver that wants to know who holds it up.
     #[inline(always)]
     fn entering(&mut self, _node: u32) {}
@@ -578,6 +581,9 @@ impl Graph {
                 Effect::Event(event) => {
                     if let DeviceEvent::Notice(notice) = event {
                         driver.notice(node, notice);
+                    }
+                    if event == DeviceEvent::Lost {
+                        driver.lost(node);
                     }
                     self.tell_parents(node, event, now, driver);
                 }

@@ -5,6 +5,7 @@ use super::metrics::Tally;
 use super::ops::{HostOp, Piece, Target};
 use super::poll::{Interest, Ready, Source};
 use super::slab::Key;
+use super::unsure::Unsure;
 use super::{News, Reactor};
 use crate::nbd::{
     Allocation, Command, Cookie, Errno, Export, ExportError, Exports, NbdError, Replies, Request, StatusReply,
@@ -86,6 +87,7 @@ impl Reactor {
         };
         self.targets = (0..).zip(&exports).map(target).collect();
         self.served = vec![Tally::NONE; self.targets.len()];
+        self.unsure = vec![Unsure::default(); self.targets.len()];
         self.exports = Arc::new(Exports::new(exports.into_iter().map(|(export, ..)| export).collect())?);
         for (number, listener) in listeners.iter().enumerate() {
             listener.set_nonblocking()?;
@@ -229,6 +231,7 @@ impl Reactor {
         let extent = (request.offset, length);
         let mut op = HostOp::new(client, request.cookie, target, op, flags, extent, payload, now);
         op.is_hint = is_hint;
+        op.covers = self.note_sent(client, &op);
         let slot = self.host.ops.insert(op);
         self.send_pieces(slot, now);
     }
@@ -307,15 +310,50 @@ impl Reactor {
         }
     }
 
+    /// Exports hear of devices that were lost.
+    fn note_losses(&mut self) {
+        for node in self.host.lost.drain(..) {
+            let exports = self.targets.iter().zip(&mut self.unsure);
+            exports.filter(|(target, _)| target.node == node).for_each(|(_, unsure)| unsure.lost());
+        }
+    }
+
+    /// A request is sent: what a flush covers then.
+    fn note_sent(&mut self, client: Key, op: &HostOp) -> u64 {
+        self.note_losses();
+        let unsure = &mut self.unsure[op.target.export as usize];
+        if let Some(conn) = self.clients.get_mut(client) {
+            conn.heard.get_or_insert(unsure.losses());
+        }
+        if op.op.changes_data() {
+            unsure.changes();
+        }
+        unsure.covered_now()
+    }
+
     /// Pieces of a request have ended: send more, or answer.
     pub(super) fn go_on(&mut self, slot: u32, now: Instant) {
         match self.host.ops.take_finished(slot) {
-            Some(op) => {
+            Some(mut op) => {
+                self.doubt(&mut op);
                 let took = now.since(op.arrival);
                 self.served[op.target.export as usize].ended(op.op, op.len, took, op.error.is_some());
                 self.answer(op);
             }
             None => self.send_pieces(slot, now),
+        }
+    }
+
+    /// A flush fails whose client has not heard of a loss yet.
+    fn doubt(&mut self, op: &mut HostOp) {
+        if op.op != Op::Flush || op.error.is_some() {
+            return;
+        }
+        self.note_losses();
+        let heard = self.clients.get_mut(op.client).and_then(|conn| conn.heard.as_mut());
+        let unsure = &mut self.unsure[op.target.export as usize];
+        if heard.is_some_and(|heard| !unsure.flushed(op.covers, heard)) {
+            op.error = Some(IoError { kind: ErrorKind::Lost, at: ByteLen::ZERO, len: op.len });
         }
     }
 

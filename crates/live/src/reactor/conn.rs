@@ -168,6 +168,8 @@ pub(crate) struct Conn {
     /// There were too many: it is told so, and that is all.
     pub is_turned_away: bool,
     pub session: Option<Session>,
+    /// Losses of its export that it has heard of, from its first request on.
+    pub heard: Option<u32>,
     /// Nothing more is read; what is under way is answered.
     pub closing: bool,
     /// The socket is broken: nothing can be sent any more.
@@ -215,6 +217,7 @@ impl Conn {
             starves: false,
             is_turned_away,
             session: None,
+            heard: None,
             closing: false,
             dead: false,
             interest: Interest::READ,

@@ -36,6 +36,8 @@ pub(crate) struct Host {
     pub held: Vec<(u32, ReqId)>,
     /// Those for which it is, until they are finished.
     pub proven: Vec<ReqId>,
+    /// Devices that were lost.
+    pub lost: Vec<u32>,
     /// Marks for the watchdog.
     pub beat: Arc<Beat>,
 }
@@ -51,6 +53,7 @@ impl Host {
             ops: Ops::default(),
             held: Vec::new(),
             proven: Vec::new(),
+            lost: Vec::new(),
             beat: Arc::default(),
         }
     }
@@ -140,6 +143,10 @@ impl Driver for Host {
 
     fn notice(&mut self, node: u32, notice: Notice) {
         self.notices.push((node, notice));
+    }
+
+    fn lost(&mut self, node: u32) {
+        self.lost.push(node);
     }
 
     fn host_done(&mut self, request: &Request, _now: Instant, _pool: &mut PayloadPool) {

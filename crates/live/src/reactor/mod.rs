@@ -20,6 +20,7 @@ mod pace;
 mod poll;
 mod progress;
 mod slab;
+mod unsure;
 mod upkeep;
 pub mod watchdog;
 
@@ -160,6 +161,8 @@ pub struct Reactor {
     targets: Vec<Target>,
     /// What was answered, for each target.
     served: Vec<metrics::Tally>,
+    /// What was written to exports since their last flush.
+    unsure: Vec<unsure::Unsure>,
     listeners: Vec<Listener>,
     control_listener: Option<UnixListener>,
     clients: Slab<Conn>,
@@ -233,6 +236,7 @@ impl Reactor {
             exports: Arc::default(),
             targets: Vec::new(),
             served: Vec::new(),
+            unsure: Vec::new(),
             listeners: Vec::new(),
             control_listener: None,
             clients: Slab::new(),

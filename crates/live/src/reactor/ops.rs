@@ -40,6 +40,8 @@ pub(crate) struct HostOp {
     pub arrival: Instant,
     /// A read whose data nobody gets: it only brings them nearer.
     pub is_hint: bool,
+    /// Of a flush: what was sent before it.
+    pub covers: u64,
     piece: u64,
     issued: u64,
     flying: u32,
@@ -83,6 +85,7 @@ impl HostOp {
             payload,
             arrival,
             is_hint: false,
+            covers: 0,
             piece: (most / target.align * target.align).max(target.align),
             issued: 0,
             flying: 0,

@@ -139,7 +139,12 @@ pub fn write_and_fail(
         let (cookie, outcome): (u64, Outcome) = client.try_receive()?;
         let sent = under_way.remove(&cookie).expect("it was sent");
         match (outcome, sent) {
-            (Err(_), _) => failed += 1,
+            // What was answered before may be lost, and no later flush covers it.
+            (Err(_), Sent::Flush { .. }) => {
+                failed += 1;
+                known.acked.clone_from(&known.durable);
+            }
+            (Err(_), Sent::Write { .. }) => failed += 1,
             (Ok(_), Sent::Write { block, version, fua }) => {
                 known.acked[block as usize] = version;
                 if fua {

@@ -4,17 +4,18 @@
 //! of the host. After each flush that was answered the guest tells the host what is durable, in a file of the host's own file
 //! system; the next boot finds what it must hold.
 
-use crate::common::client::Client;
 use crate::common::process::have;
-use crate::common::versions::{Knowledge, write_and_fail};
+use crate::common::versions::{BLOCK, Knowledge, write_and_fail};
 use crate::common::{Served, options};
-use crate::faults::{Fault, copy_store};
-use crate::kinds::{Kind, LEG};
-use crate::life::look;
+use crate::faults::{Fault, copy_store, fill, flip, flip_data, flip_store, make_room};
+use crate::kinds::{Below, Kind, LEG};
+use crate::life::{look, look_or_fail, mend, whole};
 use crate::tally::{RIGHT, Tally};
 use nandu_base::Rng;
+use nandu_live::ServeOptions;
 use std::fs::File;
-use std::io::Write;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -25,11 +26,20 @@ use std::time::{Duration, Instant};
 const FOLDER: &str = "NANDU_SOAK_GUEST";
 const KIND: &str = "NANDU_SOAK_KIND";
 const BOOT: &str = "NANDU_SOAK_BOOT";
+const ORDER: &str = "NANDU_SOAK_ORDER";
+const MOUNTED: &str = "NANDU_SOAK_MOUNTED";
 const PLANT: &str = "NANDU_SOAK_PLANT";
 /// The test that is the guest.
 const ENTRY: &str = "the_guest";
 /// Blocks that were read and right, or what is wrong.
 const LOOKED: &str = "looked";
+/// The host: the stack is to end. The guest: it has.
+const END: &str = "end";
+const ENDED: &str = "ended";
+/// How the guest begins to say that the stack was not served, that something damaged was served and right, and that it was not.
+const REFUSED: &str = "refused:";
+const BORNE: &str = "borne:";
+const WRONG: &str = "wrong:";
 /// How often the guest has told what is durable, and that: numbers of eight bytes.
 const DURABLE: &str = "durable";
 /// Versions for one boot: none is given twice.
@@ -47,82 +57,208 @@ pub fn is_possible() -> bool {
     have("linux.uml") && have("mkfs.ext4")
 }
 
-/// Boots a guest again and again on the same images, each time cut after some flushes; sometimes a leg freezes, and sometimes one is put back to
-/// an older copy, which the next guest must refuse.
+/// What the host wants of one boot; it travels as words of the environment.
+#[derive(Clone, Copy, Default)]
+struct Order {
+    /// A leg has this fault; what fails then is not counted against the stack.
+    fault: Option<(usize, Fault)>,
+    /// The stack ends cleanly where the host says so, and is not cut.
+    ends: bool,
+    /// Nothing is written: what was damaged is looked at, and mended where the stack can.
+    after: Option<Damage>,
+}
+
+/// What was done to the images of a stack that had ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Damage {
+    /// Bits of data below checksums.
+    Data,
+    /// A bit of the records at the end of a leg: refused, or right.
+    Records,
+    /// A bit of the store of a flash drive; the guest itself flips it, for it lies in its file system, and puts it right again.
+    Store,
+    /// A leg is as it was some cuts ago: refused.
+    Older,
+}
+
+const FAULTS: [Fault; 4] = [Fault::Freeze, Fault::Errors, Fault::Loss, Fault::Full];
+const DAMAGES: [Damage; 4] = [Damage::Data, Damage::Records, Damage::Store, Damage::Older];
+
+impl Order {
+    fn to_words(self) -> String {
+        let fault =
+            self.fault.map_or(0, |(_, fault)| 1 + FAULTS.iter().position(|f| *f == fault).unwrap_or(0));
+        let after = self.after.map_or(0, |after| 1 + DAMAGES.iter().position(|d| *d == after).unwrap_or(0));
+        format!("{fault} {} {} {after}", self.fault.map_or(0, |(leg, _)| leg), u8::from(self.ends))
+    }
+
+    fn from_words(words: &str) -> Order {
+        let numbers: Vec<usize> = words.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [fault, leg, ends, after] = numbers[..] else { panic!("an order is four numbers: {words}") };
+        Order {
+            fault: fault.checked_sub(1).map(|fault| (leg, FAULTS[fault])),
+            ends: ends == 1,
+            after: after.checked_sub(1).map(|after| DAMAGES[after]),
+        }
+    }
+
+    /// Requests may fail, and the start too.
+    fn is_rough(self) -> bool {
+        self.fault.is_some_and(|(_, fault)| fault != Fault::Freeze)
+    }
+}
+
+/// The images of one stack, and what lies on them.
+struct Place<'a> {
+    kind: &'a Kind,
+    number: usize,
+    dir: &'a Path,
+    images: usize,
+    /// Legs are files in a file system of their own, which can be full.
+    mounted: bool,
+}
+
+/// Boots a guest again and again on the same images. Every other boot has a fault of a leg, or a full file system, and is cut; the others are cut
+/// after some flushes, or end cleanly, and then bits are flipped or a leg is put back to an older copy, and a guest says what becomes of it.
 pub fn live(kind: &Kind, number: usize, cuts: u64, rng: &mut Rng, tally: &mut Tally) -> Result<(), String> {
     let dir = tempfile::tempdir().expect("a directory");
     let images = kind.legs.len().max(1);
+    let mounted = !kind.has_files() || kind.tolerant && rng.below(2) == 0;
+    let place = Place { kind, number, dir: dir.path(), images, mounted };
     for image in 0..images {
-        let path = dir.path().join(format!("{image}.img"));
-        let bytes = if kind.has_files() { LEG } else { 64 << 20 };
+        let path = place.image(image);
+        let bytes = if !kind.has_files() {
+            64 << 20
+        } else if mounted {
+            2 * LEG
+        } else {
+            LEG
+        };
         File::create(&path).and_then(|file| file.set_len(bytes)).expect("an image");
-        if !kind.has_files() {
+        if mounted {
             let made = Command::new("mkfs.ext4").arg("-q").arg(&path).status();
             assert!(made.is_ok_and(|status| status.success()), "mkfs.ext4 works");
         }
     }
     for boot in 0..=cuts {
-        let mut guest = Guest::boot(dir.path(), images, number, boot);
-        let looked = guest
-            .wait(|dir| std::fs::read_to_string(dir.join(LOOKED)).ok().filter(|text| text.ends_with('\n')))?;
-        let right = looked.trim().parse::<u64>().map_err(|_| format!("boot {boot}: {looked}"))?;
-        tally.count(RIGHT, right);
-        let before = told(dir.path());
-        let flushes = rng.between(2, 30);
-        guest.wait(|dir| (told(dir) >= before + flushes).then_some(()))?;
-        guest.cut();
-        tally.count("cuts of a guest", 1);
-        if fault_of(kind, boot).is_some() {
-            tally.count("boots with a freezing leg", 1);
-        }
-        std::fs::remove_file(dir.path().join(LOOKED)).expect("it was read");
-        if kind.has_files() && kind.knows_old && boot > 0 && boot % 3 == 0 {
-            put_an_older_copy(dir.path(), images, number, boot, rng)?;
-            tally.count("older copies refused in a guest", 1);
-        }
-        if boot == 1 {
-            (0..images)
-                .for_each(|image| copy_store(&image_of(dir.path(), image), &older_of(dir.path(), image)));
+        let fault = if boot % 2 == 1 { place.draw(rng) } else { None };
+        let order = Order { fault, ends: boot % 2 == 0 && boot > 0 && rng.below(2) == 0, after: None };
+        place.boot(boot, order, rng.between(2, 30), tally)?;
+        if boot == 0 {
+            (0..images).for_each(|image| copy_store(&place.image(image), &place.aside(image, "older")));
+        } else if boot % 2 == 0 {
+            place.damage(boot, order.ends, rng, tally)?;
         }
     }
     Ok(())
 }
 
-fn image_of(dir: &Path, image: usize) -> PathBuf {
-    dir.join(format!("{image}.img"))
-}
+impl Place<'_> {
+    fn image(&self, image: usize) -> PathBuf {
+        self.aside(image, "img")
+    }
 
-fn older_of(dir: &Path, image: usize) -> PathBuf {
-    dir.join(format!("{image}.older"))
-}
+    fn aside(&self, image: usize, word: &str) -> PathBuf {
+        self.dir.join(format!("{image}.{word}"))
+    }
 
-/// A leg as it was some cuts ago: the guest refuses to serve.
-fn put_an_older_copy(
-    dir: &Path,
-    images: usize,
-    number: usize,
-    boot: u64,
-    rng: &mut Rng,
-) -> Result<(), String> {
-    let saved = |image: usize| dir.join(format!("{image}.saved"));
-    (0..images).for_each(|image| copy_store(&image_of(dir, image), &saved(image)));
-    let old = rng.below(images as u64) as usize;
-    copy_store(&older_of(dir, old), &image_of(dir, old));
-    let mut guest = Guest::boot(dir, images, number, boot);
-    let said = guest
-        .wait(|dir| std::fs::read_to_string(dir.join(LOOKED)).ok().filter(|text| text.ends_with('\n')))?;
-    guest.cut();
-    std::fs::remove_file(dir.join(LOOKED)).expect("it was read");
-    (0..images).for_each(|image| std::fs::rename(saved(image), image_of(dir, image)).expect("it is ours"));
-    match said.contains("old") {
-        true => Ok(()),
-        false => Err(format!("boot {boot}: an older copy of leg {old} is not refused: {said}")),
+    /// A fault that the kind bears here.
+    fn draw(&self, rng: &mut Rng) -> Option<(usize, Fault)> {
+        let leg = rng.below(self.kind.legs.len().max(1) as u64) as usize;
+        let fault = *rng.pick(&FAULTS);
+        let borne = match fault {
+            Fault::Full => self.mounted,
+            _ => self.kind.has_files() && self.kind.bears(fault),
+        };
+        let freeze = self.kind.has_files().then_some((leg, Fault::Freeze));
+        if borne { Some((leg, fault)) } else { freeze }
+    }
+
+    /// One boot that writes until it is cut, or until it ends.
+    fn boot(&self, boot: u64, order: Order, flushes: u64, tally: &mut Tally) -> Result<(), String> {
+        let mut guest = Guest::boot(self, boot, order);
+        let looked = guest.says(LOOKED)?;
+        match looked.parse::<u64>() {
+            Ok(right) => {
+                tally.count(RIGHT, right);
+                let before = told(self.dir);
+                guest.wait(|dir| (told(dir) >= before + flushes).then_some(()))?;
+            }
+            Err(_) if order.is_rough() && looked.starts_with(REFUSED) => {
+                tally.count("starts refused under a fault in a guest", 1);
+            }
+            Err(_) => return Err(format!("boot {boot}: {looked}")),
+        }
+        if order.ends {
+            std::fs::write(self.dir.join(END), "").expect("it can be written");
+            let ended = guest.says(ENDED)?;
+            if ended != "ended" {
+                return Err(format!("boot {boot}: {ended}"));
+            }
+            tally.count("clean ends in a guest", 1);
+        }
+        guest.cut();
+        if !order.ends {
+            tally.count("cuts of a guest", 1);
+        }
+        if let Some((_, fault)) = order.fault {
+            tally.count(in_a_guest(fault), 1);
+        }
+        Ok(())
+    }
+
+    /// What may happen to images that no guest uses: everything but an older copy only after a clean end.
+    fn damage(&self, boot: u64, ended: bool, rng: &mut Rng, tally: &mut Tally) -> Result<(), String> {
+        let kind = self.kind;
+        let files = kind.has_files() && !self.mounted;
+        let leg = rng.below(self.images as u64) as usize;
+        let possible = DAMAGES.into_iter().filter(|damage| match damage {
+            Damage::Data => ended && files && kind.is_checked(),
+            Damage::Records => ended && files && kind.knows_old && leg >= kind.first_with_records,
+            Damage::Store => ended && kind.below == Below::Ssd,
+            Damage::Older => kind.has_files() && kind.knows_old,
+        });
+        let possible: Vec<Damage> = possible.collect();
+        let Some(&damage) = (!possible.is_empty()).then(|| rng.pick(&possible)) else { return Ok(()) };
+        (0..self.images).for_each(|image| copy_store(&self.image(image), &self.aside(image, "saved")));
+        match damage {
+            Damage::Data => flip_data(&self.image(leg), rng, kind.blocks / 2 * BLOCK),
+            Damage::Records => flip(&self.image(leg), rng, (LEG - (128 << 10), LEG)),
+            Damage::Store => {}
+            Damage::Older => copy_store(&self.aside(leg, "older"), &self.image(leg)),
+        }
+        // It knows what the next boot would.
+        let mut guest = Guest::boot(self, boot + 1, Order { after: Some(damage), ..Order::default() });
+        let said = guest.says(LOOKED)?;
+        guest.cut();
+        let (count, is_right) = match damage {
+            Damage::Older => {
+                ("older copies refused in a guest", said.starts_with(REFUSED) && said.contains("old"))
+            }
+            Damage::Records => ("legs with a flipped record in a guest", !said.starts_with(WRONG)),
+            Damage::Data => ("legs with flipped data in a guest", said.starts_with(BORNE)),
+            Damage::Store => ("stores with a flipped bit in a guest", !said.starts_with(WRONG)),
+        };
+        if !is_right {
+            return Err(format!("boot {boot}, leg {leg}, damaged: {said}"));
+        }
+        tally.count(count, 1);
+        // What was mended goes on as it is.
+        if !(damage == Damage::Data && kind.tolerant) {
+            let back = |image| std::fs::rename(self.aside(image, "saved"), self.image(image));
+            (0..self.images).for_each(|image| back(image).expect("it is ours"));
+        }
+        Ok(())
     }
 }
 
-/// Every other boot has a leg that freezes again and again.
-fn fault_of(kind: &Kind, boot: u64) -> Option<(usize, Fault)> {
-    (kind.has_files() && boot % 2 == 1).then(|| (boot as usize / 2 % kind.legs.len(), Fault::Freeze))
+fn in_a_guest(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Freeze => "boots with a freezing leg",
+        Fault::Errors => "boots with errors of a leg",
+        Fault::Loss => "boots with a leg that goes",
+        Fault::Full => "boots on a full file system",
+    }
 }
 
 /// How often the guest has told what is durable.
@@ -137,13 +273,20 @@ struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    fn boot(dir: &Path, images: usize, kind: usize, boot: u64) -> Guest<'_> {
+    fn boot<'a>(place: &Place<'a>, boot: u64, order: Order) -> Guest<'a> {
+        let dir = place.dir;
+        for said in [LOOKED, END, ENDED] {
+            let _ = std::fs::remove_file(dir.join(said)); // it may not be there
+        }
         let program = std::env::current_exe().expect("a test program has a path");
         let init = dir.join("init");
         let text = format!(
             "#!/bin/sh\nmount -t proc proc /proc\nmount -t sysfs sys /sys\nmount -t tmpfs tmp /mnt -o size=64m\n\
-             {FOLDER}={dir} {KIND}={kind} {BOOT}={boot} {PLANT}={plant} {program} --exact {ENTRY} --ignored --nocapture > /dev/console 2>&1\nhalt -f\n",
+             {FOLDER}={dir} {KIND}={kind} {BOOT}={boot} {ORDER}='{order}' {MOUNTED}={mounted} {PLANT}={plant} {program} --exact {ENTRY} --ignored --nocapture > /dev/console 2>&1\nhalt -f\n",
             dir = dir.display(),
+            kind = place.number,
+            order = order.to_words(),
+            mounted = u8::from(place.mounted),
             plant = planted().unwrap_or_default(),
             program = program.display(),
         );
@@ -165,9 +308,7 @@ impl Guest<'_> {
             "con0=null,fd:1",
         ]);
         linux.arg(format!("init={}", init.display()));
-        linux.args(
-            (0..images).map(|image| format!("ubd{image}={}", dir.join(format!("{image}.img")).display())),
-        );
+        linux.args((0..place.images).map(|image| format!("ubd{image}={}", place.image(image).display())));
         linux.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
         Guest { child: linux.spawn().expect("user-mode Linux starts"), dir }
     }
@@ -192,6 +333,13 @@ impl Guest<'_> {
         }
     }
 
+    /// Waits for a line, and gives it.
+    fn says(&mut self, name: &str) -> Result<String, String> {
+        let line =
+            |dir: &Path| std::fs::read_to_string(dir.join(name)).ok().filter(|text| text.ends_with('\n'));
+        self.wait(line).map(|text| text.trim().to_string())
+    }
+
     /// The power goes: all processes of the guest are killed.
     fn cut(mut self) {
         self.kill();
@@ -210,35 +358,185 @@ impl Drop for Guest<'_> {
     }
 }
 
-/// Inside the guest: looks, says what it found, then writes until the power goes.
+/// Inside the guest: looks, says what it found, then writes until the power goes or the host says that it is to end.
 pub fn be_a_guest(kinds: &[Kind]) {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let (Ok(folder), Some(kind), Some(boot)) = (std::env::var(FOLDER), number(KIND), number(BOOT)) else {
         return;
     };
-    let folder = Path::new(&folder);
-    let kind = &kinds[kind as usize];
-    let said = match serve_and_look(kind, folder, boot) {
-        Ok((server, mut client, mut known)) => {
-            say(folder, LOOKED, format!("{}\n", kind.blocks).as_bytes());
-            let mut rng = Rng::new(boot);
-            let mut count = told(folder);
-            loop {
-                let failed = write_and_fail(&mut client, &mut known, &mut rng, kind.blocks, 120);
-                let failed = failed.and_then(|failed| client.drain().map(|more| failed + more));
-                if !matches!(failed, Ok(0)) {
-                    break format!("requests failed: {failed:?}; {}", server.status());
-                }
-                count += 1;
-                let numbers =
-                    std::iter::once(&count).chain(&known.durable).flat_map(|number| number.to_le_bytes());
-                say(folder, DURABLE, &numbers.collect::<Vec<u8>>());
+    let inside = Inside {
+        kind: &kinds[kind as usize],
+        folder: Path::new(&folder),
+        dir: Path::new("/mnt/life"),
+        order: Order::from_words(&std::env::var(ORDER).expect("the host has an order")),
+        boot,
+        mounted: number(MOUNTED) == Some(1),
+    };
+    inside.mount();
+    let wrong = match inside.order.after {
+        Some(damage) => inside.look_at(damage),
+        None => inside.write().unwrap_or_else(|wrong| wrong),
+    };
+    say(inside.folder, LOOKED, format!("{wrong}\n").as_bytes());
+    // The host cuts the power.
+    loop {
+        std::thread::park();
+    }
+}
+
+/// One boot, seen from inside.
+struct Inside<'a> {
+    kind: &'a Kind,
+    /// Where the host looks.
+    folder: &'a Path,
+    /// Where the stack's files are.
+    dir: &'a Path,
+    order: Order,
+    boot: u64,
+    mounted: bool,
+}
+
+impl Inside<'_> {
+    /// Makes files, or links to block devices, of what the images hold.
+    fn mount(&self) {
+        std::fs::create_dir_all(self.dir).expect("a directory");
+        let device = |image: usize| format!("/dev/ubd{}", char::from(b'a' + image as u8));
+        let mount = |image: usize, at: &Path| {
+            let mounted = Command::new("mount").args(["-t", "ext4", &device(image)]).arg(at).status();
+            assert!(mounted.is_ok_and(|status| status.success()), "the guest mounts its disk");
+            make_room(at);
+        };
+        if !self.kind.has_files() {
+            mount(0, self.dir);
+        }
+        let legs = if self.kind.has_files() { self.kind.legs.len() } else { 0 };
+        for leg in 0..legs {
+            let (folder, file) = self.kind.place(leg, self.dir);
+            std::fs::create_dir_all(&folder).expect("a directory");
+            match self.mounted {
+                true => mount(leg, &folder),
+                false => std::os::unix::fs::symlink(device(leg), file).expect("a link"),
             }
         }
-        Err(wrong) => wrong,
-    };
-    say(folder, LOOKED, format!("{said}\n").as_bytes());
-    panic!("{said}");
+        if let Some((leg, Fault::Full)) = self.order.fault {
+            let at = if self.kind.has_files() { self.kind.place(leg, self.dir).0 } else { self.dir.into() };
+            fill(&at);
+        }
+    }
+
+    fn known(&self) -> Knowledge {
+        let Ok(bytes) = std::fs::read(self.folder.join(DURABLE)) else {
+            return Knowledge::new(self.kind.blocks);
+        };
+        let numbers =
+            bytes.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
+        Knowledge::after_a_cut(numbers.skip(1).collect(), self.boot * VERSIONS)
+    }
+
+    fn options(&self) -> ServeOptions {
+        let mut options = options(&self.kind.stack(false, self.order.fault), self.dir);
+        options.planted.extend(planted());
+        options
+    }
+
+    fn start(&self) -> Result<Served, String> {
+        Served::try_start(self.options()).map_err(|error| format!("{REFUSED} {error}"))
+    }
+
+    /// Looks and writes. An error says what is wrong; what is right is said on the way.
+    fn write(&self) -> Result<String, String> {
+        let (blocks, is_rough) = (self.kind.blocks, self.order.is_rough());
+        let mut known = self.known();
+        let server = self.start()?;
+        let mut client = server.connect("data");
+        if !is_rough {
+            look(&mut client, &mut known, blocks).map_err(|wrong| format!("{WRONG} {wrong}"))?;
+        }
+        // Another leg may fail in the next boot.
+        if self.order.fault.is_none() && self.kind.has_health {
+            whole("the set to be whole", || server.status());
+        }
+        say(self.folder, LOOKED, format!("{}\n", if is_rough { 0 } else { blocks }).as_bytes());
+        let mut rng = Rng::new(self.boot);
+        let mut count = told(self.folder);
+        let tell = |count: u64, known: &Knowledge| {
+            let numbers =
+                std::iter::once(&count).chain(&known.durable).flat_map(|number| number.to_le_bytes());
+            say(self.folder, DURABLE, &numbers.collect::<Vec<u8>>());
+        };
+        while !(self.order.ends && self.folder.join(END).exists()) {
+            let failed = write_and_fail(&mut client, &mut known, &mut rng, blocks, 120);
+            let drained = client.drain();
+            if !matches!(drained, Ok(0)) {
+                // A flush may be among them.
+                known.cut();
+            }
+            let failed = failed.and_then(|failed| drained.map(|more| failed + more));
+            if !matches!(failed, Ok(0)) && !is_rough {
+                panic!("requests failed: {failed:?}; {}", server.status());
+            }
+            count += 1;
+            tell(count, &known);
+        }
+        client.disconnect();
+        server.stop();
+        known.closed();
+        tell(count, &known);
+        rustix::fs::sync();
+        say(self.folder, ENDED, b"ended\n");
+        loop {
+            std::thread::park();
+        }
+    }
+
+    /// Says what becomes of something damaged.
+    fn look_at(&self, damage: Damage) -> String {
+        let mut known = self.known();
+        let store = self.dir.join("m.store");
+        if damage == Damage::Store {
+            flip_store(&store, &mut Rng::new(self.boot));
+        }
+        let flipped = (damage == Damage::Store).then(|| sum(&store));
+        let server = match Served::try_start(ServeOptions { create: false, ..self.options() }) {
+            Ok(server) => server,
+            Err(error) => {
+                let said = error.to_string();
+                let changed = flipped.is_some_and(|flipped| sum(&store) != flipped);
+                return match damage == Damage::Store && (changed || !said.contains("byte ")) {
+                    true => {
+                        format!("{WRONG} a damaged store is refused without its place, or changed: {said}")
+                    }
+                    false => format!("{REFUSED} {said}"),
+                };
+            }
+        };
+        let mut client = server.connect("data");
+        let unreadable = match look_or_fail(&mut client, &mut known, self.kind.blocks) {
+            Ok(unreadable) => unreadable,
+            Err(wrong) => return format!("{WRONG} {wrong}"),
+        };
+        if self.kind.tolerant && unreadable > 0 {
+            return format!("{WRONG} {unreadable} blocks are unreadable, and one leg is right");
+        }
+        if damage == Damage::Data && self.kind.tolerant {
+            mend(&server);
+        }
+        client.disconnect();
+        server.stop();
+        rustix::fs::sync();
+        format!("{BORNE} {unreadable} blocks are unreadable")
+    }
+}
+
+/// A sum of a file that is larger than the memory of a guest.
+fn sum(file: &Path) -> u64 {
+    let mut sum = DefaultHasher::new();
+    let mut bytes = vec![0; 1 << 20];
+    let mut file = File::open(file).expect("a store");
+    while let read @ 1.. = file.read(&mut bytes).expect("it is readable") {
+        sum.write(&bytes[..read]);
+    }
+    sum.finish()
 }
 
 /// Puts a file into the host's file system, whole.
@@ -247,33 +545,4 @@ fn say(folder: &Path, name: &str, bytes: &[u8]) {
     let written =
         File::create(&new).and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
     written.and_then(|()| std::fs::rename(&new, folder.join(name))).expect("the host takes it");
-}
-
-fn serve_and_look(kind: &Kind, folder: &Path, boot: u64) -> Result<(Served, Client, Knowledge), String> {
-    let dir = Path::new("/mnt/life");
-    std::fs::create_dir_all(dir).expect("a directory");
-    let device = |image: usize| format!("/dev/ubd{}", char::from(b'a' + image as u8));
-    if kind.has_files() {
-        for leg in 0..kind.legs.len() {
-            let (folder, file) = kind.place(leg, dir);
-            std::fs::create_dir_all(folder).expect("a directory");
-            std::os::unix::fs::symlink(device(leg), file).expect("a link");
-        }
-    } else {
-        let mounted = Command::new("mount").args(["-t", "ext4", &device(0)]).arg(dir).status();
-        assert!(mounted.is_ok_and(|status| status.success()), "the guest mounts its disk");
-    }
-    let mut known = Knowledge::new(kind.blocks);
-    if let Ok(bytes) = std::fs::read(folder.join(DURABLE)) {
-        let numbers =
-            bytes.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
-        known = Knowledge::after_a_cut(numbers.skip(1).collect(), boot * VERSIONS);
-    }
-    // Whatever the lock of the dead guest was, it died with it.
-    let mut options = options(&kind.stack(false, fault_of(kind, boot)), dir);
-    options.planted.extend(planted());
-    let server = Served::try_start(options).map_err(|error| error.to_string())?;
-    let mut client = server.connect("data");
-    look(&mut client, &mut known, kind.blocks)?;
-    Ok((server, client, known))
 }

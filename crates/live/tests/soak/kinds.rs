@@ -180,14 +180,18 @@ impl Kind {
             _ => Fault::Full,
         };
         let leg = rng.below(self.legs.len() as u64) as usize;
-        let borne = match fault {
+        let fits = fault != Fault::Full || faults::is_small(&self.place(leg, dir).0);
+        (fits && self.bears(fault)).then_some((leg, fault))
+    }
+
+    /// Whether nothing is lost when a leg has this fault.
+    pub fn bears(&self, fault: Fault) -> bool {
+        match fault {
             Fault::Freeze => true,
             // Alone the leg stays in; of a set it is given up.
             Fault::Errors => self.tolerant || !self.has_health,
-            Fault::Loss => self.tolerant,
-            Fault::Full => self.tolerant && faults::is_small(&self.place(leg, dir).0),
-        };
-        borne.then_some((leg, fault))
+            Fault::Loss | Fault::Full => self.tolerant,
+        }
     }
 }
 

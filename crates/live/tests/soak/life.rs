@@ -175,7 +175,7 @@ impl Life<'_> {
             }
             Ok(server) => {
                 let mut client = server.connect("data");
-                let unreadable = self.look_or_fail(&mut client)?;
+                let unreadable = look_or_fail(&mut client, &mut self.known, self.kind.blocks)?;
                 self.tally.count("damaged blocks that are unreadable", unreadable);
                 client.disconnect();
                 server.stop();
@@ -243,13 +243,9 @@ impl Life<'_> {
         let mut client = server.connect("data");
         if self.kind.tolerant {
             self.look(&mut client)?;
-            let scrub = "scrub m mend".parse().expect("a command");
-            ctl::send(&server.control, &scrub).map_err(|error| format!("scrub: {error}"))?;
-            wait_for("the scrub to end", || {
-                (server.status()["devices"]["m"]["counters"]["scrub_is_active"] == 0).then_some(())
-            });
+            mend(&server);
         } else {
-            let unreadable = self.look_or_fail(&mut client)?;
+            let unreadable = look_or_fail(&mut client, &mut self.known, self.kind.blocks)?;
             self.tally.count("damaged blocks that are unreadable", unreadable);
         }
         client.disconnect();
@@ -272,7 +268,7 @@ impl Life<'_> {
             Err(_) => self.did("flipped records refused"),
             Ok(server) => {
                 let mut client = server.connect("data");
-                let unreadable = self.look_or_fail(&mut client)?;
+                let unreadable = look_or_fail(&mut client, &mut self.known, self.kind.blocks)?;
                 if self.kind.tolerant && unreadable > 0 {
                     return Err(format!("one flipped record makes {unreadable} blocks unreadable"));
                 }
@@ -285,18 +281,6 @@ impl Life<'_> {
             std::fs::write(leg, bytes).expect("it is ours");
         }
         Ok(())
-    }
-
-    /// As `look`, where blocks may be unreadable, but never wrong: how many are.
-    fn look_or_fail(&mut self, client: &mut Client) -> Result<u64, String> {
-        let mut unreadable = 0;
-        for block in 0..self.kind.blocks {
-            match client.call(cmd::READ, 0, block * BLOCK, BLOCK as u32, &[]) {
-                Ok(data) => self.known.check_sectors(block, &data)?,
-                Err(_) => unreadable += 1,
-            }
-        }
-        Ok(unreadable)
     }
 
     fn options(&self) -> ServeOptions {
@@ -314,12 +298,33 @@ pub fn look(client: &mut Client, known: &mut Knowledge, blocks: u64) -> Result<V
         .collect()
 }
 
+/// As [`look`], where blocks may be unreadable, but never wrong: how many are.
+pub fn look_or_fail(client: &mut Client, known: &mut Knowledge, blocks: u64) -> Result<u64, String> {
+    let mut unreadable = 0;
+    for block in 0..blocks {
+        match client.call(cmd::READ, 0, block * BLOCK, BLOCK as u32, &[]) {
+            Ok(data) => known.check_sectors(block, &data)?,
+            Err(_) => unreadable += 1,
+        }
+    }
+    Ok(unreadable)
+}
+
+/// A scrub puts right what is wrong on one leg.
+pub fn mend(server: &Served) {
+    let scrub = "scrub m mend".parse().expect("a command");
+    ctl::send(&server.control, &scrub).unwrap_or_else(|error| panic!("scrub: {error}"));
+    wait_for("the scrub to end", || {
+        (server.status()["devices"]["m"]["counters"]["scrub_is_active"] == 0).then_some(())
+    });
+}
+
 fn read(client: &mut Client, block: u64) -> Result<Vec<u8>, String> {
     client
         .call(cmd::READ, 0, block * BLOCK, BLOCK as u32, &[])
         .map_err(|errno| format!("block {block} is not readable: errno {errno}"))
 }
 
-fn whole(what: &str, mut status: impl FnMut() -> serde_json::Value) {
+pub fn whole(what: &str, mut status: impl FnMut() -> serde_json::Value) {
     wait_for(what, || (status()["devices"]["m"]["health"] == "whole").then_some(()));
 }
