@@ -251,6 +251,32 @@ fn what_is_drawn_is_what_the_dies_did() {
     assert!(parts.iter().all(nandu_base::EnergyPart::is_sound));
 }
 
+/// A request of an area is no longer than its erase unit, whole blocks of the chip, and than what the chip takes.
+#[test]
+fn an_area_takes_requests_of_one_of_its_units() {
+    let chip = build(AREAS).expect("the options build");
+    let longest = |below: &nandu_base::Limits, area: &str| {
+        let planted = BTreeSet::new();
+        let cx = BuildContext {
+            name: "area",
+            children: std::slice::from_ref(below),
+            seed: 1,
+            tenants: 1,
+            shares: &[],
+            planted: &planted,
+            precondition: Precondition::Empty,
+        };
+        let area: super::flash_area::FlashAreaConfig =
+            toml::from_str(&format!("below = \"chip\"\narea = \"{area}\"")).expect("the options parse");
+        area.build(&cx).expect("the area is there").limits().max_io.0 / 4096
+    };
+    let of = |max_io: u64| nandu_base::Limits { max_io: ByteLen(max_io), ..chip.limits().clone() };
+    for (most, slc, mlc) in [(64 * 4096, 4, 8), (6 * 4096, 4, 6), (3 * 4096 + 512, 3, 3)] {
+        let below = of(most);
+        assert_eq!((longest(&below, "slc"), longest(&below, "mlc")), (slc, mlc), "{most}");
+    }
+}
+
 #[test]
 fn areas_are_said_once_and_by_name() {
     let refused = |options: &str| build(options).err().expect("refused").key;
