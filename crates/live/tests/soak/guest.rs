@@ -13,6 +13,7 @@ use crate::life::{look, look_or_fail, mend, whole};
 use crate::tally::{RIGHT, Tally};
 use nandu_base::Rng;
 use nandu_live::ServeOptions;
+use std::convert::Infallible;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{Read, Write};
@@ -86,10 +87,12 @@ const DAMAGES: [Damage; 4] = [Damage::Data, Damage::Records, Damage::Store, Dama
 
 impl Order {
     fn to_words(self) -> String {
-        let fault =
-            self.fault.map_or(0, |(_, fault)| 1 + FAULTS.iter().position(|f| *f == fault).unwrap_or(0));
-        let after = self.after.map_or(0, |after| 1 + DAMAGES.iter().position(|d| *d == after).unwrap_or(0));
-        format!("{fault} {} {} {after}", self.fault.map_or(0, |(leg, _)| leg), u8::from(self.ends))
+        // One more than its place; 0 for none.
+        let fault = FAULTS.iter().position(|&one| self.fault.is_some_and(|(_, fault)| fault == one));
+        let after = DAMAGES.iter().position(|&one| self.after == Some(one));
+        let number = |place: Option<usize>| place.map_or(0, |place| place + 1);
+        let leg = self.fault.map_or(0, |(leg, _)| leg);
+        format!("{} {leg} {} {}", number(fault), u8::from(self.ends), number(after))
     }
 
     fn from_words(words: &str) -> Order {
@@ -146,8 +149,8 @@ pub fn live(kind: &Kind, number: usize, cuts: u64, rng: &mut Rng, tally: &mut Ta
         place.boot(boot, order, rng.between(2, 30), tally)?;
         if boot == 0 {
             (0..images).for_each(|image| copy_store(&place.image(image), &place.aside(image, "older")));
-        } else if boot % 2 == 0 {
-            place.damage(boot, order.ends, rng, tally)?;
+        } else if order.ends {
+            place.damage(boot, rng, tally)?;
         }
     }
     Ok(())
@@ -207,15 +210,15 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// What may happen to images that no guest uses: everything but an older copy only after a clean end.
-    fn damage(&self, boot: u64, ended: bool, rng: &mut Rng, tally: &mut Tally) -> Result<(), String> {
+    /// What may happen to the images of a stack that was whole and was closed.
+    fn damage(&self, boot: u64, rng: &mut Rng, tally: &mut Tally) -> Result<(), String> {
         let kind = self.kind;
         let files = kind.has_files() && !self.mounted;
         let leg = rng.below(self.images as u64) as usize;
         let possible = DAMAGES.into_iter().filter(|damage| match damage {
-            Damage::Data => ended && files && kind.is_checked(),
-            Damage::Records => ended && files && kind.knows_old && leg >= kind.first_with_records,
-            Damage::Store => ended && kind.below == Below::Ssd,
+            Damage::Data => files && kind.is_checked(),
+            Damage::Records => files && kind.knows_old && leg >= kind.first_with_records,
+            Damage::Store => kind.below == Below::Ssd,
             Damage::Older => kind.has_files() && kind.knows_old,
         });
         let possible: Vec<Damage> = possible.collect();
@@ -375,7 +378,7 @@ pub fn be_a_guest(kinds: &[Kind]) {
     inside.mount();
     let wrong = match inside.order.after {
         Some(damage) => inside.look_at(damage),
-        None => inside.write().unwrap_or_else(|wrong| wrong),
+        None => inside.write().err().unwrap_or_default(),
     };
     say(inside.folder, LOOKED, format!("{wrong}\n").as_bytes());
     // The host cuts the power.
@@ -443,8 +446,8 @@ impl Inside<'_> {
         Served::try_start(self.options()).map_err(|error| format!("{REFUSED} {error}"))
     }
 
-    /// Looks and writes. An error says what is wrong; what is right is said on the way.
-    fn write(&self) -> Result<String, String> {
+    /// Looks and writes, and says on the way what was right. It returns only what is wrong.
+    fn write(&self) -> Result<Infallible, String> {
         let (blocks, is_rough) = (self.kind.blocks, self.order.is_rough());
         let mut known = self.known();
         let server = self.start()?;
@@ -477,6 +480,10 @@ impl Inside<'_> {
             }
             count += 1;
             tell(count, &known);
+        }
+        // A leg that was too slow may be out.
+        if self.kind.has_health {
+            whole("the set to be whole", || server.status());
         }
         client.disconnect();
         server.stop();

@@ -90,7 +90,8 @@ fn asked(word: &str) -> Result<Asked, Failure> {
     let near = nearest(word, names.iter().chain(&lists).chain(&entries).map(String::as_str));
     let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
     Err(Failure::input(format!("nothing is called `{word}`{hint}"))
-        .with_help(format!("lists: {}; any name that stands in one of them", lists.join(", "))))
+        .with_help(format!("lists: {}", lists.join(", ")))
+        .with_help("any name that stands in one of them, too"))
 }
 
 /// What a list says of one of its entries.
