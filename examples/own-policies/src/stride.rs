@@ -88,7 +88,7 @@ mod tests {
         for &(first, end) in reads {
             ahead.clear();
             let asked = Range { first, end };
-            stride.plan(&Look { asked, missing: &[asked], used: 0, retired: 0 }, &mut ahead);
+            stride.plan(&Look { asked, missing: &[asked], used: 0, retired: 0, late: false }, &mut ahead);
         }
         ahead.iter().map(|range| (range.first, range.end)).collect()
     }
