@@ -275,7 +275,7 @@ impl Cache {
             while left != 0 {
                 let block = (gone.line << shift) + u64::from(left.trailing_zeros());
                 self.store.drop(block, cx.pool);
-                if gone.unmet >> left.trailing_zeros() & 1 == 1 && self.prefetch.hears_of_waste() {
+                if gone.unmet >> left.trailing_zeros() & 1 == 1 {
                     self.prefetch.wasted(block);
                 }
                 left &= left - 1;

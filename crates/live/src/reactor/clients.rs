@@ -194,16 +194,7 @@ impl Reactor {
         loop {
             let Some(conn) = self.clients.get_mut(key) else { return };
             match conn.next(&self.caps, &mut self.graph.pool) {
-                Next::Start(request, payload) => {
-                    let target = conn.session.map(|session| self.targets[session.export]);
-                    self.start(
-                        key,
-                        request,
-                        payload,
-                        target.expect("requests come after the handshake"),
-                        now,
-                    );
-                }
+                Next::Start(request, payload) => self.start(key, request, payload, now),
                 Next::Read if budget > 0 => match conn.receive(now, &mut self.graph.pool) {
                     0 => break,
                     count => budget = budget.saturating_sub(count),
@@ -213,7 +204,14 @@ impl Reactor {
         }
     }
 
-    fn start(&mut self, client: Key, request: Request, payload: Payload, target: Target, now: Instant) {
+    fn start(&mut self, client: Key, request: Request, payload: Payload, now: Instant) {
+        self.note_losses();
+        let Some(conn) = self.clients.get_mut(client) else {
+            unreachable!("a request comes from a connection");
+        };
+        let target = self.targets[conn.session.expect("requests come after the handshake").export];
+        let unsure = &mut self.unsure[target.export as usize];
+        conn.heard.get_or_insert(unsure.losses());
         let (op, payload) = match request.command {
             Command::Read { .. } => (Op::Read, payload),
             Command::Write => (Op::Write, payload),
@@ -231,7 +229,10 @@ impl Reactor {
         let extent = (request.offset, length);
         let mut op = HostOp::new(client, request.cookie, target, op, flags, extent, payload, now);
         op.is_hint = is_hint;
-        op.covers = self.note_sent(client, &op);
+        if op.op.changes_data() {
+            unsure.changes();
+        }
+        op.covers = unsure.covered_now();
         let slot = self.host.ops.insert(op);
         self.send_pieces(slot, now);
     }
@@ -316,19 +317,6 @@ impl Reactor {
             let exports = self.targets.iter().zip(&mut self.unsure);
             exports.filter(|(target, _)| target.node == node).for_each(|(_, unsure)| unsure.lost());
         }
-    }
-
-    /// A request is sent: what a flush covers then.
-    fn note_sent(&mut self, client: Key, op: &HostOp) -> u64 {
-        self.note_losses();
-        let unsure = &mut self.unsure[op.target.export as usize];
-        if let Some(conn) = self.clients.get_mut(client) {
-            conn.heard.get_or_insert(unsure.losses());
-        }
-        if op.op.changes_data() {
-            unsure.changes();
-        }
-        unsure.covered_now()
     }
 
     /// Pieces of a request have ended: send more, or answer.
@@ -428,9 +416,7 @@ impl Reactor {
             }
             Next::Start(request, payload) => {
                 // Room was made by what was just sent.
-                let target = conn.session.map(|session| self.targets[session.export]);
-                let now = self.clock.now();
-                self.start(key, request, payload, target.expect("requests come after the handshake"), now);
+                self.start(key, request, payload, self.clock.now());
                 self.list(key);
                 return self.set_interest(key, true);
             }
