@@ -4,6 +4,8 @@ use crate::common::versions::BLOCK;
 use nandu_base::Rng;
 use rustix::fs::{SeekFrom, seek};
 use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -124,4 +126,15 @@ pub fn flip_store(file: &Path, rng: &mut Rng) {
     let mut byte = [0];
     store.read_exact_at(&mut byte, place).expect("it is readable");
     store.write_all_at(&[byte[0] ^ 1 << rng.below(8)], place).expect("it is ours");
+}
+
+/// A sum of a file that is larger than the memory of a guest.
+pub fn sum(file: &Path) -> u64 {
+    let mut sum = DefaultHasher::new();
+    let mut bytes = vec![0; 1 << 20];
+    let mut file = File::open(file).expect("a store");
+    while let read @ 1.. = file.read(&mut bytes).expect("it is readable") {
+        sum.write(&bytes[..read]);
+    }
+    sum.finish()
 }

@@ -164,21 +164,10 @@ impl Life<'_> {
         let (store, saved) = (self.dir.join("m.store"), self.dir.join("saved"));
         faults::copy_store(&store, &saved);
         faults::flip_store(&store, rng);
-        let damaged = std::fs::read(&store).expect("a store");
-        match Served::try_start(self.options()) {
-            Err(error) => {
-                let said = error.to_string();
-                if !said.contains("byte ") || std::fs::read(&store).expect("a store") != damaged {
-                    return Err(format!("a damaged store is refused without its place, or changed: {said}"));
-                }
-                self.did("damaged stores refused");
-            }
-            Ok(server) => {
-                let mut client = server.connect("data");
-                let unreadable = look_or_fail(&mut client, &mut self.known, self.kind.blocks)?;
+        match after_a_flip(self.options(), &store, &mut self.known, self.kind.blocks)? {
+            None => self.did("damaged stores refused"),
+            Some(unreadable) => {
                 self.tally.count("damaged blocks that are unreadable", unreadable);
-                client.disconnect();
-                server.stop();
                 self.did("damaged stores borne");
             }
         }
@@ -308,6 +297,32 @@ pub fn look_or_fail(client: &mut Client, known: &mut Knowledge, blocks: u64) -> 
         }
     }
     Ok(unreadable)
+}
+
+/// Serves a damaged store and looks: it is refused with its place, and unchanged (`None`), or some blocks are unreadable and none is wrong.
+pub fn after_a_flip(
+    options: ServeOptions,
+    store: &Path,
+    known: &mut Knowledge,
+    blocks: u64,
+) -> Result<Option<u64>, String> {
+    let damaged = faults::sum(store);
+    match Served::try_start(options) {
+        Err(error) => {
+            let said = error.to_string();
+            match said.contains("byte ") && faults::sum(store) == damaged {
+                true => Ok(None),
+                false => Err(format!("a damaged store is refused without its place, or changed: {said}")),
+            }
+        }
+        Ok(server) => {
+            let mut client = server.connect("data");
+            let unreadable = look_or_fail(&mut client, known, blocks)?;
+            client.disconnect();
+            server.stop();
+            Ok(Some(unreadable))
+        }
+    }
 }
 
 /// A scrub puts right what is wrong on one leg.

@@ -46,23 +46,21 @@ const SHARED: &str = "pages_per_block = 4\ngc = { kind = \"greedy\", threshold =
 
 #[test]
 fn a_drive_starts_after_any_number_of_cuts() {
-    for options in [QUEUED, AT_ONCE, SHARED] {
-        let stack = format!("[export.data]\ndevice = \"ssd1\"\n\n{}", drive("ssd1", options));
-        for seed in 1..6 {
-            hold(&stack, seed, 12);
-        }
-    }
+    [QUEUED, AT_ONCE, SHARED].into_iter().for_each(hold_drive);
 }
 
 /// A unit may be opened while others of its group are being erased: a start finds no erased one then.
 #[test]
 fn a_drive_of_wide_units_starts_after_any_number_of_cuts() {
     for options in [QUEUED, AT_ONCE] {
-        let options = format!("{options}\nreclaim_unit = \"superblock\"");
-        let stack = format!("[export.data]\ndevice = \"ssd1\"\n\n{}", drive("ssd1", &options));
-        for seed in 1..6 {
-            hold(&stack, seed, 12);
-        }
+        hold_drive(&format!("{options}\nreclaim_unit = \"superblock\""));
+    }
+}
+
+fn hold_drive(options: &str) {
+    let stack = format!("[export.data]\ndevice = \"ssd1\"\n\n{}", drive("ssd1", options));
+    for seed in 1..6 {
+        hold(&stack, seed, 12);
     }
 }
 
