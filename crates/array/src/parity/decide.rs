@@ -184,10 +184,7 @@ impl Parity {
 
     fn adopt(&mut self, sb: Superblock, found: &[Option<Superblock>], blank: u16) -> Result<(), OpenError> {
         self.members.sb = sb;
-        // The floor moves without a new generation: the highest counts, for all legs had flushed before it was written.
-        let same = found.iter().flatten().filter(|other| other.head.generation == sb.head.generation);
-        self.members.sb.floor = same.map(|other| other.floor).max().unwrap_or(sb.floor);
-        // So does the list of lost sectors: it grows before a mark moves on, and shrinks after a flush.
+        // The list of lost sectors changes without a new generation: it grows before a mark moves on, and shrinks after a flush.
         // Full members carry it. A leg that was just taken in may be the only one to say so.
         let carries = |l: usize| found[l].filter(|own| own.upto[l] == own.data && fits(own, &sb));
         let newest = (0..found.len()).filter_map(|l| Some((order(&carries(l)?), l))).max();
@@ -281,8 +278,10 @@ pub fn believe(found: &[Option<Superblock>]) -> Option<Superblock> {
     })
 }
 
-/// The legs that the newest record calls current and that are older than a cut explains; when an older state
-/// would be believed although there is a newer record, all that say so; and those that have gone on apart from the one that is believed.
+/// The legs that the newest record calls current and that are older than a cut explains; when an older state would be believed although
+/// there is a newer generation, all that say so; and those that have gone on apart from the one that is believed.
+///
+/// A record of an opening may be believed beside one that says that the opening is over: then a leg that was not told of the opening is old.
 pub fn old_legs(found: &[Option<Superblock>]) -> Option<u16> {
     let newest = newest(found)?;
     let is_old = |l: usize| found[l].is_some_and(|sb| !fits(&sb, &newest));
@@ -294,7 +293,7 @@ pub fn old_legs(found: &[Option<Superblock>]) -> Option<u16> {
     let of_before = believed.is_some_and(|sb| sb.head.generation.epoch < newest.head.generation.epoch);
     let old = match believed {
         Some(_) if of_before => bits_of(&is_old),
-        Some(sb) => bits_of(&|l| is_apart(&found[l], &sb)),
+        Some(sb) => bits_of(&|l| is_apart(&found[l], &sb) || is_old(l) && called_current(l)),
         None => bits_of(&|l| is_old(l) && called_current(l)),
     };
     (old != 0).then_some(old)

@@ -189,8 +189,6 @@ impl World {
                 && standing(&self.members[*l].sb.head, &sb.head).0 <= Standing::Before
         };
         let used = (0..N).filter(fits).fold(0u8, |bits, l| bits | 1 << l);
-        let floor = bits(used).map(|l| self.members[l].sb.floor).filter(|&f| f <= sb.floor).max();
-        sb.floor = sb.floor.max(floor.unwrap_or(0));
         // A mirror that is told to start with some of its members shows the state of their last moment together.
         let called = (0..N).filter(|&l| sb.upto[l] == DATA).count();
         let forces = self.rules.kind == Kind::Mirror && asked && (used.count_ones() as usize) < called;
