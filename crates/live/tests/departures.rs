@@ -2,11 +2,12 @@
 
 mod common;
 
-use common::client::Client;
+use common::client::{Client, request};
 use common::process::{Process, be_a_server, have};
 use common::{Served, options, wait_for};
-use nandu_live::nbd::wire::cmd;
+use nandu_live::nbd::wire::{self, cmd};
 use serde_json::Value;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -210,6 +211,7 @@ fn the_first_flush_after_a_loss_fails() {
     let server = Process::start(&stack, dir.path());
     let (mut one, mut other) =
         (Client::connect(&server.socket, "data"), Client::connect(&server.socket, "data"));
+    let mut silent = Client::connect(&server.socket, "data");
     let flush = |client: &mut Client| client.call(cmd::FLUSH, 0, 0, 0, &[]).err();
     let health = || server.status()["devices"]["m"]["health"].clone();
     let lose_all_and_come_back = || {
@@ -228,10 +230,26 @@ fn the_first_flush_after_a_loss_fails() {
     lose_all_and_come_back();
     const EIO: u32 = 5;
     assert_eq!((flush(&mut one), flush(&mut other)), (Some(EIO), Some(EIO)));
+    assert_eq!(flush(&mut silent), Some(EIO), "it was there, and had asked for nothing");
     assert_eq!((flush(&mut one), flush(&mut other)), (None, None), "each hears it once");
     let mut later = Client::connect(&server.socket, "data");
     assert_eq!(flush(&mut later), None);
-    for client in [one, other, later] {
+    // A flush beside a write does not cover it: both succeed, and the write may be gone all the same.
+    let beside =
+        [request(cmd::WRITE, 0, 90, 0, 4096), vec![3; 4096], request(cmd::FLUSH, 0, 91, 0, 0)].concat();
+    (&one.stream).write_all(&beside).expect("the server listens");
+    let mut replies = [0; 32];
+    one.stream.read_exact(&mut replies).expect("both are answered");
+    for reply in replies.chunks(16) {
+        assert_eq!(
+            &reply[..8],
+            &[&wire::SIMPLE_REPLY_MAGIC.to_be_bytes()[..], &[0; 4]].concat(),
+            "without an error"
+        );
+    }
+    lose_all_and_come_back();
+    assert_eq!(flush(&mut one), Some(EIO));
+    for client in [one, other, silent, later] {
         client.disconnect();
     }
     server.stop();

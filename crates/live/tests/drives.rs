@@ -335,6 +335,58 @@ fn a_flipped_page_reads_as_an_error_until_it_is_written() {
     served.stop();
 }
 
+/// The file system takes no more pages of a store, while its log could go on: what is found again is what was flushed or sent, and never zeros.
+#[test]
+fn a_store_that_cannot_grow_keeps_what_it_said_before() {
+    for map in [
+        "",
+        "mapping = { kind = \"fast\", log_blocks = 6 }",
+        "mapping = { kind = \"dftl\", cmt_size = \"8 KiB\" }",
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let stack = format!("{EXPORT}{}", ssd("top", map));
+        let bytes = closed_store(&stack, dir.path());
+        let written = bytes.iter().rposition(|&byte| byte != 0).expect("it was written") + 1;
+        // A shell without its own limit of units: POSIX says 512 bytes.
+        let line = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", written.div_ceil(4096) * 8);
+        let log = std::fs::File::create(dir.path().join("server.log")).expect("a log");
+        let child = Process::command(Some(&line), &stack, dir.path(), &[], log).spawn().expect("a shell");
+        let process = Process::until_it_answers(child, dir.path()).expect("it starts");
+        let mut client = Client::connect(&process.socket, "data");
+        let fails = (0..200 * 20).find(|n| {
+            let (block, version) = (n % 200, 4 + n / 200);
+            client
+                .call(
+                    nandu_live::nbd::wire::cmd::WRITE,
+                    0,
+                    block * BLOCK,
+                    BLOCK as u32,
+                    &block_of(block, version),
+                )
+                .and_then(|_| client.call(nandu_live::nbd::wire::cmd::FLUSH, 0, 0, 0, &[]))
+                .is_err()
+        });
+        let fails = fails.expect("the store is full some time");
+        wait_for("the log to say why", || process.log().contains("File too large").then_some(()));
+        drop(client);
+        process.kill();
+        let process = Process::start(&stack, dir.path());
+        let mut client = Client::connect(&process.socket, "data");
+        for block in 0..200 {
+            let found = version_of(block, &client.read(block * BLOCK, BLOCK as u32)).expect("whole");
+            // All writes before the one that failed were flushed.
+            let flushed = 3 + fails.saturating_sub(block).div_ceil(200);
+            let is_right = found == flushed || fails % 200 == block && found == flushed + 1;
+            assert!(
+                is_right,
+                "{map}: block {block} has version {found}, {flushed} was flushed, write {fails} failed"
+            );
+        }
+        client.disconnect();
+        process.stop();
+    }
+}
+
 /// A store of the version before is refused by a sentence that says so.
 #[test]
 fn a_store_of_the_version_before_is_refused_by_name() {

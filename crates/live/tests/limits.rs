@@ -134,6 +134,31 @@ fn clients_that_do_not_read_hold_no_more_than_the_memory_and_others_are_served()
     server.stop();
 }
 
+/// One says goodbye and reads none of its replies, another one sends a byte of a request now and then and reads none either.
+#[test]
+fn who_reads_nothing_is_hung_up_on_also_after_its_goodbye() {
+    let dir = dir();
+    let stall = Span::from_ms(20);
+    let served = served(dir.path(), Caps { stall, handshake: stall, ..Caps::default() });
+    let rude = || {
+        let client = served.connect("data");
+        let said: Vec<u8> = (0..64).flat_map(|n| request(cmd::READ, 0, n, 0, 1 << 20)).collect();
+        (&client.stream).write_all(&said).expect("the server listens");
+        client
+    };
+    let mut gone = rude();
+    gone.stream.write_all(&request(cmd::DISC, 0, 0, 0, 0)).expect("the server listens");
+    let trickles = rude();
+    let mut rest = request(cmd::READ, 0, 64, 0, 4096).into_iter().cycle();
+    let status = || ctl::send(&served.control, &ctl::Command::Status).expect("it answers").to_string();
+    wait_for("both to be hung up on", || {
+        // The second one is refused when it has been hung up on.
+        let _ = (&trickles.stream).write(&[rest.next().expect("a request has no end")]);
+        status().contains("\"connections\":0").then_some(())
+    });
+    served.stop();
+}
+
 #[test]
 fn a_hang_up_signal_is_logged_and_ends_nothing() {
     let dir = dir();

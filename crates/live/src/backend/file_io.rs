@@ -1,5 +1,6 @@
 //! The operations on an open file, from whatever thread.
 
+use super::syncs::Syncs;
 use super::{BlockIo, Failure};
 use nandu_base::bytebuf::ByteBuf;
 use nandu_base::{ByteLen, ByteOffset, ErrorKind, IoError, Op};
@@ -24,6 +25,7 @@ pub(super) struct OpenFile {
     pub given_up: AtomicBool,
     /// The file system writes to its cache without sleeping, as far as is known.
     nowait_writes: AtomicBool,
+    syncs: Syncs,
 }
 
 /// What an errno means depends on what was tried.
@@ -36,7 +38,13 @@ enum Tried {
 
 impl OpenFile {
     pub fn new(fd: OwnedFd, direct: bool) -> OpenFile {
-        OpenFile { fd, direct, given_up: AtomicBool::new(false), nowait_writes: AtomicBool::new(!direct) }
+        OpenFile {
+            fd,
+            direct,
+            given_up: AtomicBool::new(false),
+            nowait_writes: AtomicBool::new(!direct),
+            syncs: Syncs::default(),
+        }
     }
 
     fn is_given_up(&self) -> bool {
@@ -123,7 +131,11 @@ impl OpenFile {
             }
             (Op::Write, Some(region)) => {
                 // SAFETY: the payload of a write is complete before it is sent, and does not change on its way.
-                self.write(io, unsafe { region.as_slice() })
+                let from = unsafe { region.as_slice() };
+                match io.fua {
+                    true => self.in_sync(io, || self.write(io, from)),
+                    false => self.write(io, from),
+                }
             }
             (Op::Read, None) => Ok(()),
             (Op::Write | Op::WriteZeroes, _) => self.clear(io, FallocateFlags::ZERO_RANGE),
@@ -175,12 +187,22 @@ impl OpenFile {
         if deleted {
             return Err(failure(io, 0, Errno::NODEV, Tried::Sync));
         }
-        loop {
-            match fdatasync(&self.fd) {
-                Ok(()) => return Ok(()),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(failure(io, 0, errno, Tried::Sync)),
+        self.in_sync(io, || {
+            loop {
+                match fdatasync(&self.fd) {
+                    Ok(()) => return Ok(()),
+                    Err(Errno::INTR) => {}
+                    Err(errno) => return Err(failure(io, 0, errno, Tried::Sync)),
+                }
             }
+        })
+    }
+
+    /// Runs what makes something durable; it fails when another one beside it does.
+    fn in_sync(&self, io: &BlockIo, sync: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+        match self.syncs.run(sync)? {
+            true => Ok(()),
+            false => Err(failure(io, 0, Errno::IO, Tried::Sync)),
         }
     }
 

@@ -11,6 +11,7 @@ pub mod candidate;
 pub mod file;
 mod file_io;
 pub mod memory;
+mod syncs;
 pub mod workers;
 
 use candidate::FileId;

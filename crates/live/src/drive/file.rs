@@ -177,10 +177,11 @@ impl Shared {
     /// # Errors
     /// The errno.
     pub fn sync(&self) -> Result<(), i32> {
+        // Whoever syncs holds the marks: a failure of the sync before this one is noted by the time they are free.
+        let mut marks = self.marks();
         if let Some(errno) = self.failure() {
             return Err(errno);
         }
-        let mut marks = self.marks();
         let written = self.written.load(Ordering::Acquire);
         let deleted = fstat(&self.file).map_or(true, |stat| stat.st_nlink == 0);
         let synced = match deleted {

@@ -8,6 +8,9 @@
 //! *Order.* Records are in the order of the ends of their windows. Operations on one page end in the order in which they were issued: one that
 //! overtakes (a slot of a write buffer that is saved anew while its old content is being given up) takes those before it along.
 //!
+//! *Failures.* When the store cannot be written nothing is written to it any more, and nobody is told that anything has ended well: the next
+//! start finds what the store said before.
+//!
 //! RAM: 24 bytes for each page of a block that was ever programmed, in chunks of 1024 pages that exist once touched; 8 bytes for each block
 //! of the drive; what `slots` says; and, while operations have not ended, about 100 bytes for each, 24 for each page of an erase.
 
@@ -463,6 +466,17 @@ impl Pages {
         kept.log.turn(&mut now.chain(undone).map(program).chain(worn))
     }
 
+    /// Whether the store has failed. It stays as it is then: what came before the failure is a state that the drive was in, and what would be
+    /// written behind it may lack a part.
+    fn has_failed(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.shared.failure().is_some())
+    }
+
+    fn forget_pending(&mut self) {
+        self.pending.clear();
+        (self.erases_pending, self.soonest) = (0, Instant(u64::MAX));
+    }
+
     /// What cannot be written down is lost: the store as a whole has failed.
     fn check(&self, result: io::Result<()>) {
         if let (Err(error), Some(kept)) = (result, &self.kept) {
@@ -491,7 +505,7 @@ impl Medium for Pages {
         self.used = true;
         let slot = self.compose(pool, base, overlay).unwrap_or_else(|error| {
             self.check(Err(error));
-            ZEROS
+            LOST
         });
         let page = Page { slot, oob };
         self.table.set(unit, page);
@@ -550,6 +564,9 @@ impl Medium for Pages {
     #[inline]
     fn settle(&mut self, now: Instant) {
         if self.soonest <= now {
+            if self.has_failed() {
+                return self.forget_pending();
+            }
             let written = self.write_down(now);
             self.check(written);
         }

@@ -193,7 +193,9 @@ impl Reactor {
         let mut budget = BYTES_PER_TURN;
         loop {
             let Some(conn) = self.clients.get_mut(key) else { return };
-            match conn.next(&self.caps, &mut self.graph.pool) {
+            let next = conn.next(&self.caps, &mut self.graph.pool);
+            listen_for_losses(conn, &mut self.host.lost, &self.targets, &mut self.unsure);
+            match next {
                 Next::Start(request, payload) => self.start(key, request, payload, now),
                 Next::Read if budget > 0 => match conn.receive(now, &mut self.graph.pool) {
                     0 => break,
@@ -205,13 +207,12 @@ impl Reactor {
     }
 
     fn start(&mut self, client: Key, request: Request, payload: Payload, now: Instant) {
-        self.note_losses();
+        note_losses(&mut self.host.lost, &self.targets, &mut self.unsure);
         let Some(conn) = self.clients.get_mut(client) else {
             unreachable!("a request comes from a connection");
         };
         let target = self.targets[conn.session.expect("requests come after the handshake").export];
         let unsure = &mut self.unsure[target.export as usize];
-        conn.heard.get_or_insert(unsure.losses());
         let (op, payload) = match request.command {
             Command::Read { .. } => (Op::Read, payload),
             Command::Write => (Op::Write, payload),
@@ -311,14 +312,6 @@ impl Reactor {
         }
     }
 
-    /// Exports hear of devices that were lost.
-    fn note_losses(&mut self) {
-        for node in self.host.lost.drain(..) {
-            let exports = self.targets.iter().zip(&mut self.unsure);
-            exports.filter(|(target, _)| target.node == node).for_each(|(_, unsure)| unsure.lost());
-        }
-    }
-
     /// Pieces of a request have ended: send more, or answer.
     pub(super) fn go_on(&mut self, slot: u32, now: Instant) {
         match self.host.ops.take_finished(slot) {
@@ -334,10 +327,13 @@ impl Reactor {
 
     /// A flush fails whose client has not heard of a loss yet.
     fn doubt(&mut self, op: &mut HostOp) {
+        if op.op.changes_data() {
+            self.unsure[op.target.export as usize].change_ended();
+        }
         if op.op != Op::Flush || op.error.is_some() {
             return;
         }
-        self.note_losses();
+        note_losses(&mut self.host.lost, &self.targets, &mut self.unsure);
         let heard = self.clients.get_mut(op.client).and_then(|conn| conn.heard.as_mut());
         let unsure = &mut self.unsure[op.target.export as usize];
         if heard.is_some_and(|heard| !unsure.flushed(op.covers, heard)) {
@@ -405,6 +401,7 @@ impl Reactor {
         }
         let Some(conn) = self.clients.get_mut(key) else { return };
         let next = conn.next(&self.caps, &mut self.graph.pool);
+        listen_for_losses(conn, &mut self.host.lost, &self.targets, &mut self.unsure);
         let wants_read = match next {
             Next::Read => true,
             Next::Blocked => false,
@@ -459,12 +456,13 @@ impl Reactor {
             self.news.push(News::TurnedAway { clients: turned, most: self.caps.connections });
         }
         let hurries = self.draining || self.memory.is_short();
+        let waited = self.draining && now.since(self.drain_began) > self.caps.stall;
         for key in self.clients.keys() {
             let Some(conn) = self.clients.get_mut(key) else { continue };
-            if conn.dead || conn.closing {
+            if conn.dead {
                 continue;
             }
-            let Some(late) = conn.is_late(&self.caps, hurries, now) else { continue };
+            let Some(late) = conn.is_late(&self.caps, hurries, waited, now) else { continue };
             conn.dead = true;
             self.news.push(News::Client(match late {
                 Late::Handshake => "takes too long for its handshake".into(),
@@ -525,6 +523,24 @@ pub enum OfferError {
     /// The operating system refuses.
     #[error(transparent)]
     System(#[from] io::Error),
+}
+
+/// Exports hear of devices that were lost.
+fn note_losses(lost: &mut Vec<u32>, targets: &[Target], unsure: &mut [Unsure]) {
+    for node in lost.drain(..) {
+        let exports = targets.iter().zip(&mut *unsure);
+        exports.filter(|(target, _)| target.node == node).for_each(|(_, unsure)| unsure.lost());
+    }
+}
+
+/// A connection hears of losses from when its session begins.
+fn listen_for_losses(conn: &mut Conn, lost: &mut Vec<u32>, targets: &[Target], unsure: &mut [Unsure]) {
+    if conn.heard.is_none()
+        && let Some(session) = conn.session
+    {
+        note_losses(lost, targets, unsure);
+        conn.heard = Some(unsure[targets[session.export].export as usize].losses());
+    }
 }
 
 fn error_head(replies: Replies, cookie: Cookie, op: &HostOp, error: IoError) -> crate::nbd::Head {

@@ -168,7 +168,7 @@ pub(crate) struct Conn {
     /// There were too many: it is told so, and that is all.
     pub is_turned_away: bool,
     pub session: Option<Session>,
-    /// Losses of its export that it has heard of, from its first request on.
+    /// Losses of its export that it has heard of, from when its session began.
     pub heard: Option<u32>,
     /// Nothing more is read; what is under way is answered.
     pub closing: bool,
@@ -177,8 +177,10 @@ pub(crate) struct Conn {
     /// What the poll was told.
     pub interest: Interest,
     pub opened: Instant,
-    /// When bytes last moved.
+    /// When bytes last moved, when bytes last came, and since when the peer takes nothing of what is to be sent.
     pub moved: Instant,
+    came: Instant,
+    stuck: Option<Instant>,
     /// Why the client is to be hung up on, for the log.
     pub fault: Option<NbdError>,
     /// It is in the list of connections to be looked at.
@@ -223,6 +225,8 @@ impl Conn {
             interest: Interest::READ,
             opened: now,
             moved: now,
+            came: now,
+            stuck: None,
             fault: None,
             listed: false,
         };
@@ -409,7 +413,7 @@ impl Conn {
                 0
             }
             Ok(count) => {
-                self.moved = now;
+                (self.moved, self.came) = (now, now);
                 self.take_payload(count.min(owed));
                 (self.start, self.end) = (0, count - count.min(owed));
                 count
@@ -445,17 +449,18 @@ impl Conn {
             let mut no_control = SendAncillaryBuffer::default();
             match sendmsg(&self.socket, &slices, &mut no_control, SendFlags::NOSIGNAL) {
                 Ok(count) => {
-                    self.moved = now;
+                    (self.moved, self.stuck) = (now, None);
                     self.retire(count, pool);
                     if count < total {
-                        return;
+                        break;
                     }
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return,
+                Err(Errno::AGAIN) => break,
                 Err(_) => self.dead = true,
             }
         }
+        self.stuck = if self.out.is_empty() { None } else { self.stuck.or(Some(now)) };
     }
 
     /// Forgets messages whose last byte is sent.
@@ -518,14 +523,18 @@ impl Conn {
         self.server.shut_down();
     }
 
-    /// What a client does for longer than it may. A server that ends, or is short of memory, is less patient.
-    pub fn is_late(&self, caps: &Caps, hurries: bool, now: Instant) -> Option<Late> {
-        let owes = self.incoming.is_some() || self.has_output();
+    /// What a client does for longer than it may: also one that has said goodbye, while there is something to send to it. A server that
+    /// ends, or is short of memory, is less patient (`hurries`); one that has `waited` for its end long enough is no more.
+    pub fn is_late(&self, caps: &Caps, hurries: bool, waited: bool, now: Instant) -> Option<Late> {
         let stall = if hurries { caps.handshake.min(caps.stall) } else { caps.stall };
-        let is_idle = !owes && self.requests == 0 && caps.idle > Span::ZERO;
+        let owes = self.incoming.is_some() || self.has_output();
+        // Each way by itself: one that sends a byte now and then and reads nothing owes all the same.
+        let sends_late = self.incoming.is_some() && now.since(self.came) > stall;
+        let reads_late = self.stuck.is_some_and(|since| now.since(since) > stall);
+        let is_idle = !owes && !self.closing && self.requests == 0 && caps.idle > Span::ZERO;
         match self.session {
             None => (now.since(self.opened) > caps.handshake).then_some(Late::Handshake),
-            Some(_) if owes => (now.since(self.moved) > stall).then_some(Late::Owes),
+            Some(_) if owes => (waited || sends_late || reads_late).then_some(Late::Owes),
             Some(_) if is_idle => (now.since(self.moved) > caps.idle).then_some(Late::Idle),
             Some(_) => None,
         }

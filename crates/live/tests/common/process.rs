@@ -112,7 +112,7 @@ impl Process {
         Process::until_it_answers(child, dir).unwrap_or_else(|said| panic!("the server ended: {said}"))
     }
 
-    fn until_it_answers(child: Child, dir: &Path) -> Result<Process, String> {
+    pub fn until_it_answers(child: Child, dir: &Path) -> Result<Process, String> {
         let log_path = dir.join("server.log");
         let mut process = Process { child, socket: dir.join("nbd.sock"), control: dir.join("ctl.sock") };
         wait_for("the server to answer", || {
