@@ -5,6 +5,7 @@ mod common;
 use common::client::{Client, request};
 use common::process::{Process, be_a_server, have};
 use common::{Served, options, wait_for};
+use nandu_live::ctl;
 use nandu_live::nbd::wire::{self, cmd};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -127,7 +128,7 @@ fn a_leg_that_is_failed_by_command_says_so() {
         file("b", "b.img")
     );
     let served = Served::start(options(&stack, dir.path()));
-    let send = |line: &str| nandu_live::ctl::send(&served.control, &line.parse().expect("a command"));
+    let send = |line: &str| ctl::send(&served.control, &line.parse().expect("a command"));
     send("fail b").expect("it can be failed");
     // Until the other leg has said durably that it goes on alone that is being found out.
     wait_for("it to be out", || {
@@ -253,4 +254,103 @@ fn the_first_flush_after_a_loss_fails() {
         client.disconnect();
     }
     server.stop();
+}
+
+/// Layers that do not flush by themselves at the end: the server syncs the files, and says when it cannot.
+#[test]
+fn an_end_makes_plain_files_durable_or_says_that_it_cannot() {
+    for (layer, legs) in [("stripe", "legs = [\"a\", \"b\"]"), ("concat", "parts = [\"a\", \"b\"]")] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let stack = format!(
+            "[export.data]\ndevice = \"top\"\n[device.top]\nkind = \"{layer}\"\n{legs}\n{}{}",
+            file("a", "a.img"),
+            file("b", "b.img")
+        );
+        let served = Served::start(options(&stack, dir.path()));
+        let mut client = served.connect("data");
+        client.write(0, &[1; 4096]);
+        client.disconnect();
+        // A file that was deleted is found out by a sync, and by nothing else.
+        std::fs::remove_file(dir.path().join("b.img")).expect("it is there");
+        let error = served.try_stop().expect_err("the end cannot make it durable").to_string();
+        assert!(error.contains("device `b`") && error.contains("cannot be synced"), "{error}");
+        let served = Served::start(options(&stack, dir.path()));
+        let mut client = served.connect("data");
+        client.write(0, &[1; 4096]);
+        client.disconnect();
+        served.stop();
+    }
+}
+
+/// A cache that cannot write back what it has answered until it is closed, and a stripe that lost a leg with something unflushed on it.
+#[test]
+fn an_end_that_loses_what_was_answered_is_no_clean_end() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let stack = format!(
+        "[export.data]\ndevice = \"c\"\n[device.c]\nkind = \"cache\"\nbelow = \"f\"\nsize = \"1 MiB\"\nwrite = {{ kind = \"writeback\", dirty_expire = \"1 h\" }}\n\
+         [device.f]\nkind = \"fault\"\nbelow = \"a\"\nwrite_error_rate = 1\n{}",
+        file("a", "a.img")
+    );
+    let served = Served::start(options(&stack, dir.path()));
+    let mut client = served.connect("data");
+    client.write(0, &[1; 4096]);
+    client.disconnect();
+    let error = served.try_stop().expect_err("nothing could be written").to_string();
+    assert!(error.contains("device `c`") && error.contains("not flushed may be gone"), "{error}");
+
+    let stack = format!(
+        "[export.data]\ndevice = \"top\"\n[device.top]\nkind = \"stripe\"\nlegs = [\"a\", \"b\"]\n{}{}",
+        file("a", "a.img"),
+        file("b", "b.img")
+    );
+    for flushed in [false, true] {
+        let served = Served::start(options(&stack, dir.path()));
+        let mut client = served.connect("data");
+        client.write(0, &[1; 4096]);
+        if flushed {
+            client.flush();
+        }
+        client.disconnect();
+        let fail = "fail b anyway".parse().expect("a command");
+        ctl::send(&served.control, &fail).expect("it answers");
+        let ended = served.try_stop();
+        assert_eq!(ended.is_ok(), flushed, "{:?}", ended.err().map(|error| error.to_string()));
+    }
+}
+
+/// Layers between a file and the mirror that left it out hand its return on: `add` takes it back.
+#[test]
+fn a_leg_below_other_layers_is_taken_back() {
+    if !["nbdfuse", "nbdkit", "fusermount3"].into_iter().all(have) {
+        return;
+    }
+    for between in [
+        "kind = \"integrity\"\nbelow = \"b\"",
+        "kind = \"fault\"\nbelow = \"b\"",
+        "kind = \"stripe\"\nlegs = [\"b\"]",
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let _disk = Faulty::mount(dir.path());
+        let stack = format!(
+            "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"i\"]\ninitial_sync = \"assume-clean\"\n\
+             [device.i]\n{between}\n{}{}",
+            file("a", "a.img"),
+            file("b", "mnt/b.img"),
+        );
+        let server = Process::start(&stack, dir.path());
+        let m = || server.status()["devices"]["m"].clone();
+        let mut client = Client::connect(&server.socket, "data");
+        client.write(0, &[1; 4096]);
+        client.flush();
+        wait_for("the set to be whole", || (m()["health"] == "whole").then_some(()));
+        std::fs::write(dir.path().join("trigger"), []).expect("a file");
+        client.write(0, &[2; 16_384]);
+        client.flush();
+        wait_for("the leg to be out", || (member(&m(), "i")["use"] == "out").then_some(()));
+        std::fs::remove_file(dir.path().join("trigger")).expect("it is there");
+        assert_eq!(server.ctl("add b")["state"], "active");
+        wait_for("it to be used again", || (m()["health"] == "whole").then_some(()));
+        client.disconnect();
+        server.stop();
+    }
 }

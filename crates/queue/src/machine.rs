@@ -15,8 +15,8 @@ use crate::schedulers::{Next, Scheduler};
 use crate::tally::Tally;
 use crate::throttle::Throttle;
 use nandu_base::{
-    ByteLen, ByteOffset, Counter, Cx, Draft, Limits, Machine, Op, Peek, Phase, Place, ReqId, Span, Step,
-    TenantId, TenantShare, TimerKey, Violation,
+    ByteLen, ByteOffset, Counter, Cx, Draft, Instant, Limits, Machine, Op, Peek, Phase, Place, ReqId, Span,
+    Step, TenantId, TenantShare, TimerKey, Violation,
 };
 
 /// Everything a queue is made of beside its scheduler.
@@ -58,10 +58,14 @@ struct Queue<S> {
     free: Vec<u32>,
     waits: Waits,
     tally: Tally,
+    /// What each timer is set for.
+    wakes: [Instant; 2],
     forgets: bool,
     cuts_short: bool,
 }
 
+/// Of a timer that is not set.
+const NEVER: Instant = Instant(u64::MAX);
 const RELEASE: TimerKey = TimerKey(0);
 const TURN: TimerKey = TimerKey(1);
 /// Of the requests that had to wait a planted fault strikes each of this many.
@@ -82,6 +86,7 @@ impl<S: Scheduler> Queue<S> {
             free: Vec::new(),
             waits: Waits::default(),
             tally: Tally::new(tenants),
+            wakes: [NEVER; 2],
             forgets: parts.forgets,
             cuts_short: parts.cuts_short,
         })
@@ -123,7 +128,7 @@ impl<S: Scheduler> Queue<S> {
                     self.send(entry, cx);
                 }
                 Next::Until(at) => {
-                    cx.wake_at(TURN, at);
+                    self.wake(TURN, at, cx);
                     break;
                 }
                 Next::Nothing => {
@@ -134,7 +139,23 @@ impl<S: Scheduler> Queue<S> {
         }
         self.waits.waiting_max = self.waits.waiting_max.max(u64::from(self.board.waiting()));
         if let Some(at) = self.throttle.next_release(cx.now) {
-            cx.wake_at(RELEASE, at);
+            self.wake(RELEASE, at, cx);
+        }
+    }
+
+    /// What limits have held goes as far as it may.
+    fn release(&mut self, cx: &mut Cx<'_>) -> Step {
+        while let Some(entry) = self.throttle.release(cx.now) {
+            self.put_up(entry, cx);
+        }
+        self.dispatch(cx);
+        Step::Idle
+    }
+
+    /// Sets a timer, unless it is set for that time: each setting leaves an entry with whoever keeps the time, until it is due.
+    fn wake(&mut self, key: TimerKey, at: Instant, cx: &mut Cx<'_>) {
+        if std::mem::replace(&mut self.wakes[key.0 as usize], at) != at {
+            cx.wake_at(key, at);
         }
     }
 
@@ -208,19 +229,16 @@ impl<S: Scheduler> Machine for Queue<S> {
         Step::Finish(entry.id)
     }
 
-    fn timer(&mut self, _key: TimerKey, cx: &mut Cx<'_>) -> Step {
-        while let Some(entry) = self.throttle.release(cx.now) {
-            self.put_up(entry, cx);
-        }
-        self.dispatch(cx);
-        Step::Idle
+    fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
+        self.wakes[key.0 as usize] = NEVER;
+        self.release(cx)
     }
 
     fn share_changed(&mut self, tenant: TenantId, share: &TenantShare, cx: &mut Cx<'_>) -> Step {
         self.scheduler.set_weight(tenant, share.weight);
         self.throttle.set(tenant, share, cx.now);
         // What its limits held may go now.
-        self.timer(RELEASE, cx)
+        self.release(cx)
     }
 
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {

@@ -312,6 +312,11 @@ impl Testbed {
         true
     }
 
+    /// Events that are to come, timers that were set anew among them.
+    pub fn to_come(&self) -> usize {
+        self.host.events.len()
+    }
+
     /// Runs until no request of the host is outstanding, and checks every machine. Panics when nothing moves any more.
     pub fn settle(&mut self) {
         while self.host.outstanding > 0 {

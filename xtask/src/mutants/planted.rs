@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn each_bug_still_has_its_place_in_the_sources() {
         let mutants = all().expect("the text of each stands once in its file");
-        assert!(mutants.len() >= 46, "{}", mutants.len());
+        assert!(mutants.len() >= 45, "{}", mutants.len());
         for (before, m) in mutants.iter().zip(&mutants[1..]) {
             assert!(before.number < m.number, "{} has the number of another one", m.name);
         }

@@ -217,14 +217,14 @@ impl Mirror {
             cx.finish(id);
         }
         if self.opened_after_join {
-            self.not_created(OpenError::Gone { device: self.names[self.follower()].clone() }, cx);
-        } else if phase == Phase::Closing {
+            return self.not_created(OpenError::Gone { device: self.names[self.follower()].clone() }, cx);
+        }
+        if phase == Phase::Closing {
             self.phase = Phase::Closing;
             self.proc = Proc::Close(CloseStep::Stragglers);
             self.stir = true;
-        } else {
-            cx.event(DeviceEvent::Lost);
         }
+        cx.event(DeviceEvent::Lost);
     }
 
     /// Uses no leg any more. What is in flight comes back as a straggler.

@@ -207,6 +207,9 @@ impl Candidate {
         }
         // The new length is made durable, so that a power cut does not shorten a file that holds data.
         file.set_len(capacity.0).and_then(|()| file.sync_all()).map_err(fail)?;
+        if back_to.is_none() {
+            super::file::sync_name(&self.path).map_err(fail)?;
+        }
         Ok((file, Some(undo)))
     }
 }

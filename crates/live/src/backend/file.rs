@@ -19,7 +19,7 @@ use super::candidate::{Candidate, FileId, Undo, look, look_at_return};
 use super::file_io::OpenFile;
 use super::workers::{Job, Workers};
 use super::{BlockBackend, BlockIo, Completions, Done, Failure, LegError, Look, LookJob};
-use nandu_base::{BlockSpec, ByteLen, ByteOffset};
+use nandu_base::{BlockSpec, ByteLen, ByteOffset, Op, ReqId};
 use rustix::fs::{FlockOperation, OFlags, fcntl_getfl, fcntl_setfl, flock};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind as Kind, Seek, SeekFrom};
@@ -145,6 +145,13 @@ impl BlockBackend for FileBackend {
 
     fn kick(&mut self) {
         self.workers.kick();
+    }
+
+    fn sync_now(&mut self) -> Result<(), i32> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let (id, offset, len) = (ReqId::NONE, ByteOffset::ZERO, ByteLen::ZERO);
+        let flush = BlockIo { id, op: Op::Flush, fua: false, offset, len, data: None };
+        file.perform(&flush).map_err(|failure| failure.errno)
     }
 
     fn give_up(&mut self) {
@@ -296,6 +303,15 @@ pub(crate) fn lock(file: &File, path: &Path) -> Result<(), LegError> {
 /// Gives the lock back, whoever else has the file from us: a child process that has just begun has all of them.
 pub(crate) fn unlock(file: &File) {
     let _ = flock(file, FlockOperation::Unlock); // closing it does that too
+}
+
+/// Makes the name of a new file durable: no sync of the file itself does that.
+///
+/// # Errors
+/// Its folder cannot be opened or synced.
+pub(crate) fn sync_name(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Why a new file cannot be made.

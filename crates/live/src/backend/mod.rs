@@ -99,7 +99,7 @@ pub trait BlockBackend: Send {
         false
     }
 
-    /// Makes what an emulated drive holds durable, and waits for that.
+    /// Makes durable what was written, and waits for that: nothing is under way.
     ///
     /// # Errors
     /// The errno.

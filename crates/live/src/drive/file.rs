@@ -7,7 +7,7 @@
 //! checksum. A mark is durable after the next sync. What counts as proven is what both slots say, so that one of them may be damaged.
 
 use crate::backend::LegError;
-use crate::backend::file::lock;
+use crate::backend::file::{lock, sync_name};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, fstat, seek};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -405,6 +405,7 @@ pub fn open(path: &Path, drive: &Drive, create: bool, salvage: bool) -> Result<O
         if !create {
             return Err(fail("it is empty".into(), "start with --create to make the drive in it"));
         }
+        sync_name(path).map_err(unusable)?;
         return Ok(Opened { shared: Shared::new(file), is_new: true, lacks_label: false });
     }
     let recognised = recognise(&file, drive, meta.len());

@@ -312,6 +312,32 @@ impl Reactor {
         }
     }
 
+    /// Exports hear of what was lost so far.
+    pub fn hear_losses(&mut self) {
+        note_losses(&mut self.host.lost, &self.targets, &mut self.unsure);
+    }
+
+    /// The device of an export of which something that was answered may be gone, and nobody has heard of it. Every machine is closed: what
+    /// a device below could not write while it was closed is gone too, where no mirror or parity array has it elsewhere.
+    pub fn untold_loss(&mut self) -> Option<&str> {
+        for node in std::mem::take(&mut self.host.lost) {
+            for at in 0..self.targets.len() {
+                if self.stands_alone_on(self.targets[at].node, node) {
+                    self.unsure[at].lost();
+                }
+            }
+        }
+        let export = self.unsure.iter().position(Unsure::is_untold)?;
+        Some(self.graph.name(self.targets[export].node))
+    }
+
+    /// Whether `below` is `node`, or a part of it that nothing can do without.
+    pub(super) fn stands_alone_on(&self, node: u32, below: u32) -> bool {
+        let has_copies = matches!(self.kinds[node as usize], "mirror" | "hetero-mirror" | "parity");
+        let mut parts = self.children[node as usize].iter();
+        node == below || !has_copies && parts.any(|&part| self.stands_alone_on(part, below))
+    }
+
     /// Pieces of a request have ended: send more, or answer.
     pub(super) fn go_on(&mut self, slot: u32, now: Instant) {
         match self.host.ops.take_finished(slot) {

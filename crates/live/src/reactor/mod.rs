@@ -419,17 +419,25 @@ impl Reactor {
         }
     }
 
-    /// Stores what emulated drives have done, up to the end of everything they have begun, and waits until it is durable. Every machine is closed.
+    /// Makes durable what the files of leaves hold, those of emulated drives up to the end of everything that they have begun, and waits for
+    /// that. Every machine is closed. Devices that have left are passed over.
     ///
     /// # Errors
-    /// The name of the device whose store could not be made durable, and the errno.
+    /// The name of the first device whose file could not be made durable, and the errno.
     pub fn finish_stores(&mut self) -> Result<(), (String, i32)> {
         self.graph.settle_media(Instant(u64::MAX));
+        let mut result = Ok(());
+        // A mirror or a parity array has flushed its members, and knows which of them it has given up.
+        let is_alone = |node: usize| self.targets.iter().any(|to| self.stands_alone_on(to.node, node as u32));
+        let alone: Vec<bool> = (0..self.host.legs.len()).map(is_alone).collect();
         for (node, leg) in self.host.legs.iter_mut().enumerate() {
-            let Some(leg) = leg.as_mut().filter(|leg| leg.is_emulated) else { continue };
-            leg.backend.sync_now().map_err(|errno| (self.graph.name(node as u32).to_string(), errno))?;
+            let is_asked = |leg: &&mut Leg| leg.is_emulated || leg.state == LegState::Active && alone[node];
+            let Some(leg) = leg.as_mut().filter(is_asked) else { continue };
+            if let Err(errno) = leg.backend.sync_now() {
+                result = result.and(Err((self.graph.name(node as u32).to_string(), errno)));
+            }
         }
-        Ok(())
+        result
     }
 
     fn timeout(&self) -> Option<Span> {

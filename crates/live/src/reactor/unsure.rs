@@ -15,8 +15,9 @@ pub(super) struct Unsure {
     sent: u64,
     ended: u64,
     flushed: u64,
-    /// Losses with something unflushed.
+    /// Losses with something unflushed, and how many of them somebody has heard of.
     losses: u32,
+    told: u32,
 }
 
 impl Unsure {
@@ -52,7 +53,16 @@ impl Unsure {
     /// of all then.
     pub fn flushed(&mut self, covers: u64, heard: &mut u32) -> bool {
         self.flushed = self.flushed.max(covers);
-        std::mem::replace(heard, self.losses) == self.losses
+        let is_known = std::mem::replace(heard, self.losses) == self.losses;
+        if !is_known {
+            self.told = self.losses;
+        }
+        is_known
+    }
+
+    /// Whether there was a loss that no flush has told anybody of.
+    pub fn is_untold(&self) -> bool {
+        self.losses > self.told
     }
 }
 
@@ -72,7 +82,9 @@ mod tests {
         let (mut one, mut other) = (0, 0);
         change(&mut export);
         export.lost();
+        assert!(export.is_untold());
         assert!(!export.flushed(export.covered_now(), &mut one));
+        assert!(!export.is_untold());
         assert!(export.flushed(export.covered_now(), &mut one));
         assert!(!export.flushed(export.covered_now(), &mut other));
         let mut later = export.losses();

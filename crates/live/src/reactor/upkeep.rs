@@ -14,7 +14,7 @@ use super::slab::Key;
 use super::{News, Reactor};
 use crate::backend::candidate::FileId;
 use crate::backend::{LegError, Look};
-use nandu_base::{Admin, AdminError, ChildUse, Notice};
+use nandu_base::{Admin, AdminError, ChildUse, DeviceEvent, Notice};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -174,11 +174,12 @@ impl Reactor {
         if matches!(state, LegState::Active | LegState::Returning) && !is_left {
             return Some(refusal(&format!("`{name}` is {} already", state.word())));
         }
-        if is_left {
-            self.host.leg(node).give_up(0);
-        }
         if self.looks.legs.contains(&node) {
             return Some(refusal(&format!("a file for `{name}` is being looked at already")));
+        }
+        if is_left && self.host.leg(node).give_up(0) {
+            // Layers between it and the device above take it back only if they have heard that it was gone.
+            self.graph.device_event(node, DeviceEvent::Lost, self.clock.now(), &mut self.host);
         }
         // Only a start with `create` lets devices fill what is blank.
         if self.how.create && self.user_of(node).is_some() {

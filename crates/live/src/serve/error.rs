@@ -81,15 +81,24 @@ pub enum ServeError {
         /// What the operating system says.
         error: io::Error,
     },
-    /// What an emulated drive holds could not be made durable at the end.
+    /// What a device holds could not be made durable at the end.
     #[error(
-        "device `{device}`: its store cannot be synced: {error}; the next start finds what was durable before"
+        "device `{device}`: its file cannot be synced: {error}; the next start finds what was durable before"
     )]
     Store {
         /// The device.
         device: String,
         /// What the operating system says.
         error: io::Error,
+    },
+    /// A device was lost, or could not write what it had answered, and nobody has heard of it from a flush.
+    #[error(
+        "device `{device}`: what was answered and not flushed may be gone: a device was lost, or refused it until the end; the next start \
+         finds what was flushed"
+    )]
+    Unsaved {
+        /// The device.
+        device: String,
     },
     /// What lies there is no file for the process number.
     #[error("{path}: {why}; name another file with --pidfile, or move this one away")]
@@ -130,6 +139,7 @@ impl ServeError {
             ServeError::Offer(OfferError::System(_))
             | ServeError::Run { .. }
             | ServeError::Store { .. }
+            | ServeError::Unsaved { .. }
             | ServeError::Interrupted
             | ServeError::System(_) => 1,
         }

@@ -409,6 +409,7 @@ impl Server<'_> {
         while self.reactor.clients() > 0 {
             self.turn()?;
         }
+        self.reactor.hear_losses();
         for node in (0..self.reactor.graph().len() as u32).rev() {
             if !self.reactor.graph().is_open(node) {
                 continue;
@@ -422,6 +423,9 @@ impl Server<'_> {
             let error = std::io::Error::from_raw_os_error(errno);
             ServeError::Store { device, error }
         })?;
+        if let Some(device) = self.reactor.untold_loss() {
+            return Err(ServeError::Unsaved { device: device.to_string() });
+        }
         (self.report)(&Report::Closed);
         self.reactor.say_closed();
         Ok(Ended { child: self.child.and_then(|child| child.status()) })

@@ -105,9 +105,19 @@ impl Served {
         self.wait()
     }
 
+    /// Ends the server and waits for its end, clean or not.
+    pub fn try_stop(mut self) -> Result<Ended, ServeError> {
+        self.stopper.stop();
+        self.try_wait()
+    }
+
     pub fn wait(&mut self) -> Ended {
+        self.try_wait().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn try_wait(&mut self) -> Result<Ended, ServeError> {
         let thread = self.thread.take().expect("it is stopped once");
-        thread.join().expect("no panic").unwrap_or_else(|error| panic!("{error}"))
+        thread.join().expect("no panic")
     }
 }
 

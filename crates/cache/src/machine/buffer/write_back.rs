@@ -6,7 +6,7 @@ use super::{CLOSE_TRIES, DESTAGE, Destaging, Flush, Next, RUN_MAX};
 use crate::map::LineMap;
 use crate::prefetch::Range;
 use nandu_base::{
-    ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload, ReqId, Span, Step, TenantId,
+    ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Op, Payload, ReqId, Span, Step, TenantId,
 };
 
 impl Cache {
@@ -145,7 +145,9 @@ impl Cache {
                 cx.requests[flush.id].fail(ErrorKind::WriteFailed);
                 cx.finish(flush.id);
             }
-            if let Some(tries) = &mut buffer.closing {
+            // What is under way together is one try.
+            let is_last = buffer.flights.len() == 0;
+            if let Some(tries) = buffer.closing.as_mut().filter(|_| is_last) {
                 *tries += 1;
                 cx.wake_at(DESTAGE, cx.now + Span::from_ms(1 << (*tries).min(CLOSE_TRIES)));
             }
@@ -203,6 +205,11 @@ impl Cache {
     pub(in crate::machine) fn flushed(&mut self, child: ReqId, cx: &mut Cx<'_>) -> Step {
         let parent = cx.requests[child].parent;
         if parent == ReqId::NONE {
+            let is_dirty = self.buffer.as_ref().is_some_and(|buffer| buffer.len() > 0);
+            if is_dirty || cx.requests[child].error.is_some() {
+                // What it has answered is not durable, or is dropped now.
+                cx.event(DeviceEvent::Lost);
+            }
             self.end_close(cx);
             return Step::Idle;
         }
