@@ -6,7 +6,7 @@ mod common;
 
 use common::client::Client;
 use common::process::{Process, be_a_server, fio, have};
-use common::{Served, options};
+use common::{Served, options, wait_for};
 use nandu_base::Rng;
 use nandu_live::ctl::{self, Command};
 use nandu_live::nbd::wire::cmd;
@@ -142,6 +142,29 @@ fn tenants_of_a_served_drive_come_grow_and_go_and_survive_kill_9() {
     assert_eq!(read("guest"), page(0), "nothing of the old tenant is found");
     assert_eq!(process.status()["devices"]["ssd"]["spaces"].as_array().map(Vec::len), Some(3));
     process.stop();
+}
+
+/// A request to another export that is not answered for an hour does not keep a tenant of a drive waiting, nor clients of a third export.
+#[test]
+fn a_tenant_comes_while_a_request_to_another_device_is_held() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let stack = format!(
+        "{}[export.slow]\ndevice = \"queue\"\ntenant = \"slow\"\n[tenant.slow]\nmax = {{ rbps = 1 }}\n\
+         [device.queue]\nkind = \"queue\"\nbelow = \"memory\"\ndepth = 8\n[device.memory]\nkind = \"memory\"\nsize = \"1 MiB\"\n\
+         [export.other]\ndevice = \"third\"\n[device.third]\nkind = \"memory\"\nsize = \"1 MiB\"\n",
+        with_slots()
+    );
+    let process = Process::start(&stack, dir.path());
+    let mut held = Client::connect(&process.socket, "slow");
+    for _ in 0..8 {
+        held.send(cmd::READ, 0, 0, 64 << 10, &[]);
+    }
+    wait_for("a request to be held", || {
+        (process.status()["devices"]["queue"]["requests"]["read"].as_u64() >= Some(1)).then_some(())
+    });
+    assert_eq!(process.ctl("tenant add ssd size=4MiB")["number"], 3);
+    assert_eq!(Client::connect(&process.socket, "other").read(0, PAGE as u32), vec![0; PAGE as usize]);
+    process.kill();
 }
 
 /// `cargo test -p nandu-live --test served_drive -- --ignored --nocapture` prints the served half of the table of docs/experiments/fair-queueing.md.

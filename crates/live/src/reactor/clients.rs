@@ -181,15 +181,15 @@ impl Reactor {
 
     /// Reads and starts requests of every connection that was listed. Those that are not done stay listed.
     pub(super) fn serve_listed(&mut self, now: Instant) {
-        if self.deal_is_due() {
-            return; // every client is listed again when the deal is made
-        }
         for at in 0..self.listed.len() {
             self.serve_client(self.listed[at], now);
         }
     }
 
     fn serve_client(&mut self, key: Key, now: Instant) {
+        if self.waits_for_deal(key) {
+            return; // it is listed again when the deal is made
+        }
         let mut budget = BYTES_PER_TURN;
         loop {
             let Some(conn) = self.clients.get_mut(key) else { return };
@@ -422,7 +422,7 @@ impl Reactor {
     }
 
     fn await_client(&mut self, key: Key) {
-        if self.deal_is_due() {
+        if self.waits_for_deal(key) {
             return self.set_interest(key, false);
         }
         let Some(conn) = self.clients.get_mut(key) else { return };

@@ -1,7 +1,7 @@
 //! Tenants of an emulated drive that come, grow, shrink and go while it is served.
 //!
-//! A drive takes a deal when nothing of what changes is under way. So requests of clients are left in their sockets from the command
-//! on, the deal is made when the last of those under way is answered, and they go on at once. The answer comes when the deal holds whatever happens:
+//! A drive takes a deal when nothing of what changes is under way. So requests to exports that stand on the drive are left in their sockets from the
+//! command on, the deal is made when the last of those under way is answered, and they go on at once. Other exports notice nothing. The answer comes when the deal holds whatever happens:
 //! when the drive says so, and its store is durable.
 
 use super::Reactor;
@@ -16,6 +16,8 @@ pub(crate) struct Dealing {
     client: Key,
     node: u32,
     deal: Deal,
+    /// Which exports stand on the device.
+    exports: Vec<bool>,
     /// The number of the tenant and when the deal holds, once it is made.
     made: Option<(u32, Instant)>,
 }
@@ -26,16 +28,33 @@ impl Reactor {
         let Some(node) = (0..self.graph.len() as u32).find(|&n| self.graph.name(n) == name) else {
             return Some(json!({ "ok": false, "error": format!("there is no device `{name}`") }));
         };
-        self.deals.push_back(Dealing { client, node, deal, made: None });
+        let exports = self.targets.iter().map(|target| self.stands_on(target.node, node)).collect();
+        self.deals.push_back(Dealing { client, node, deal, exports, made: None });
         if let Some(conn) = self.controls.get_mut(client) {
             conn.deals = true;
         }
         None
     }
 
-    /// Whether requests of clients have to wait.
-    pub(super) fn deal_is_due(&self) -> bool {
-        self.deals.front().is_some_and(|dealing| dealing.made.is_none())
+    fn stands_on(&self, node: u32, below: u32) -> bool {
+        node == below || self.children[node as usize].iter().any(|&part| self.stands_on(part, below))
+    }
+
+    fn due(&self) -> Option<&Dealing> {
+        self.deals.front().filter(|dealing| dealing.made.is_none())
+    }
+
+    /// Whether requests of a client have to wait.
+    pub(super) fn waits_for_deal(&self, client: Key) -> bool {
+        let Some(due) = self.due() else { return false };
+        let Some(session) = self.clients.get(client).and_then(|conn| conn.session) else { return false };
+        due.exports[self.targets[session.export].export as usize]
+    }
+
+    /// Whether a deal is due and nothing of what it changes is under way.
+    pub(super) fn deal_may_be_made(&self) -> bool {
+        let is_under_way = |due: &Dealing| self.host.ops.any(|op| due.exports[op.target.export as usize]);
+        self.due().is_some_and(|due| !is_under_way(due))
     }
 
     /// When the deal that was made holds.
@@ -45,10 +64,11 @@ impl Reactor {
 
     /// Makes the deal that is due when nothing is under way any more, and answers one that holds.
     pub(super) fn go_on_with_deals(&mut self, now: Instant) {
+        let is_free = self.deal_may_be_made();
         let Some(dealing) = self.deals.front_mut() else { return };
         let node = dealing.node;
         match dealing.made {
-            None if self.host.ops.alive() == 0 => {
+            None if is_free => {
                 match self.graph.deal(node, dealing.deal, now, &mut self.host) {
                     Ok(dealt) => dealing.made = Some((dealt.number, dealt.holds_at)),
                     Err(error) => {

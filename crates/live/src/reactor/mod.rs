@@ -444,7 +444,7 @@ impl Reactor {
         let to_do =
             !self.listed.is_empty() || !self.host.done.is_empty() || !self.host.ops.touched.is_empty();
         if to_do
-            || self.deal_is_due() && self.host.ops.alive() == 0
+            || self.deal_may_be_made()
             || !self.host.held.is_empty()
             || self.reopening.iter().any(|&n| self.graph.open_result(n).is_some())
         {

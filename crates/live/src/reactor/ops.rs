@@ -148,6 +148,11 @@ impl Ops {
         self.slots.len() - self.free.len()
     }
 
+    /// Whether there is such a request.
+    pub fn any(&self, is_such: impl Fn(&HostOp) -> bool) -> bool {
+        self.slots.iter().flatten().any(is_such)
+    }
+
     /// The next piece to send, and what belongs to it.
     pub fn next_piece(&mut self, slot: u32) -> Option<(Piece, HostOp)> {
         let op = self.get(slot);
