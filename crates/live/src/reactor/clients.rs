@@ -502,9 +502,10 @@ impl Reactor {
         self.look_at_bonds = true;
     }
 
-    /// Accepts nobody any more and refuses new requests.
+    /// Accepts nobody any more and refuses new requests; limits of tenants hold nothing up.
     pub fn drain(&mut self) {
         self.draining = true;
+        self.lift_limits();
         self.drain_began = self.clock.now();
         for listener in std::mem::take(&mut self.listeners) {
             self.poll.remove(listener.fd());
