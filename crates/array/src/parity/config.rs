@@ -22,8 +22,8 @@ pub enum WriteHole {
     /// cut all of a stripe is there or nothing of it, whichever leg is lost with the cut. Every write goes out twice.
     Journal,
     /// Open while a leg is lost together with a cut: nothing is written twice, and after an unclean end the parity of
-    /// the whole array is computed anew. Until that is done a lost leg is not made up for there, and an array that is
-    /// both unclean and short of a leg starts only when `alone` is said.
+    /// the whole array is computed anew. Until that is done no leg can be done without: while one is missing requests
+    /// fail, and an array that is both unclean and short of a leg starts only when `alone` is said.
     Resync,
 }
 

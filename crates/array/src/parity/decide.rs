@@ -17,7 +17,7 @@
 
 use super::layout::{OUT, Superblock};
 use super::open::{Slot, Step};
-use super::{Parity, bits};
+use super::{Parity, Run, bits};
 use crate::member::{Standing, State, is_fork, standing};
 use nandu_base::{Cx, DeviceEvent, Gone, Notice, OpenError};
 
@@ -209,8 +209,14 @@ impl Parity {
         for leg in bits(!self.legs_in()) {
             self.lost.drop_leg(leg);
         }
+        let lacking = bits(self.all()).filter(|&l| self.legs[l].durable != self.geometry.data);
+        let lacking = lacking.fold(0u16, |m, l| m | 1 << l);
+        if self.run == Run::Opening {
+            let word = self.how.alone || self.how.salvage;
+            self.members.excused = if word { lacking } else { 0 };
+        }
         if !self.journaled && !sb.head.clean {
-            if self.not_full() > 0 && !self.how.alone && !self.how.salvage {
+            if lacking & !self.members.excused != 0 {
                 return Err(OpenError::Refused {
                     why: "the array has not ended in order, it has no journal, and a leg is missing or not rebuilt: \
                           blocks of that leg may come back wrong"
@@ -218,7 +224,7 @@ impl Parity {
                     remedy: "add the leg, or start with `alone` and check the data".into(),
                 });
             }
-            self.rebuild.parity_upto = if self.not_full() > 0 { u64::MAX } else { 0 };
+            self.rebuild.parity_upto = if lacking != 0 { u64::MAX } else { 0 };
         }
         Ok(())
     }

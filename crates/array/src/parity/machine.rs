@@ -140,7 +140,8 @@ impl Machine for Parity {
     fn needs_child(&self, child: u8) -> bool {
         let leg = usize::from(child);
         let lacks = |l: usize| l != leg && self.legs[l].durable != self.geometry.data;
-        self.run == Run::Running && self.legs[leg].is_in() && (0..self.legs.len()).any(lacks)
+        let others_lack = (0..self.legs.len()).any(lacks) || !self.parity_is_right(self.geometry.data);
+        self.run == Run::Running && self.legs[leg].is_in() && others_lack
     }
 
     /// A read takes what its leg takes, or the slowest leg when its own is missing. A write takes a read and a write, and
@@ -206,6 +207,12 @@ impl Machine for Parity {
             if placed && a.slot == NONE && !self.planted.journal_skipped {
                 return broken("journal_before_place", format!("{}..{} is in no journal", a.start, a.end));
             }
+        }
+        let lacks = (0..self.legs.len()).find(|&l| self.legs[l].durable != self.geometry.data);
+        if let (Run::Running, false, Some(leg)) = (self.run, self.parity_is_right(self.geometry.data), lacks)
+        {
+            let what = format!("`{}` is not rebuilt, and the parity is not computed", self.legs[leg].name);
+            return broken("parity_before_rebuild", what);
         }
         let flying: u32 = self.pieces.iter().map(|p| u32::from(p.flying)).sum();
         let requests: u32 = self.legs.iter().map(|l| l.in_flight).sum();

@@ -8,7 +8,9 @@
 //! leg names, and is rebuilt.
 //!
 //! **Quorum.** All legs but one are needed, and any two such sets share a leg for three legs and more. So two halves
-//! cannot go on apart, and one missing leg needs no word from the operator.
+//! cannot go on apart, and one missing leg needs no word from the operator. While the parity is not computed all legs are needed
+//! ([decision 191](../../../../docs/decisions/0191-stop-without-a-leg-while-parity-is-not-computed.md)): nothing is put on record without
+//! one, so all of them are current when it is back.
 
 use super::layout::{OUT, PAGE, Superblock};
 use super::piece::{FLUSH, Kind};
@@ -39,6 +41,8 @@ pub(super) struct Members {
     ended: bool,
     /// A leg has come back since the array failed.
     pub(super) reopen: bool,
+    /// Legs that an unclean start could do without by the operator's word. One that goes later is not among them.
+    pub(super) excused: u16,
     joining: Option<Joining>,
 }
 
@@ -100,6 +104,7 @@ impl Default for Members {
             last: false,
             ended: false,
             reopen: false,
+            excused: 0,
             joining: None,
         }
     }
@@ -128,6 +133,9 @@ impl Parity {
         if !self.legs[leg].is_in() {
             return;
         }
+        if self.legs[leg].durable == self.geometry.data {
+            self.members.excused &= !(1 << leg);
+        }
         self.legs[leg].upto = OUT;
         self.legs[leg].durable = OUT;
         self.lost.drop_leg(leg);
@@ -138,7 +146,7 @@ impl Parity {
         self.members.version += 1;
         self.count.legs_lost += 1;
         self.stir = true;
-        if self.not_full() > 1 && matches!(self.run, Run::Running | Run::Closing) {
+        if self.lacking() > 1 && matches!(self.run, Run::Running | Run::Closing) {
             self.run = Run::Failed;
             cx.event(DeviceEvent::Lost);
         }

@@ -23,7 +23,7 @@
 //! ([`member`]). A leg that comes back, or a blank one in its place, gets all writes from then on and is rebuilt from the
 //! front ([`rebuild`]); it is read only below the mark that the rebuild has reached. The mark survives a cut. With more than
 //! one leg missing or not rebuilt every request fails with `Gone` until enough are back; then the journal is looked at
-//! anew ([`open`]).
+//! anew ([`open`]). A parity that is not computed counts as one leg that is not rebuilt: the others cannot make up for a leg.
 //!
 //! **RAID-3.** The parity is on the last leg and one request is served at a time. A leg that has no part in a request
 //! stays idle meanwhile: it does not turn along, for nothing here turns.
@@ -324,6 +324,11 @@ impl Parity {
     /// Legs that are missing or not rebuilt.
     fn not_full(&self) -> usize {
         self.legs.iter().filter(|l| l.durable != self.geometry.data).count()
+    }
+
+    /// The same, and a parity that is not computed counts as one more: without it no leg can be made from the others.
+    fn lacking(&self) -> usize {
+        self.not_full() + usize::from(!self.parity_is_right(self.geometry.data))
     }
 
     /// Sends a request of the array's own to a leg.

@@ -388,8 +388,8 @@ impl Parity {
         self.members.settled = self.members.version;
         self.stir = true;
         let again = std::mem::replace(&mut self.run, Run::Running) == Run::Failed;
-        if self.not_full() > 1 {
-            // The legs went with the last answer.
+        if self.lacking() > 1 {
+            // Legs went with the last answer.
             self.run = if again { Run::Failed } else { Run::Opening };
             return self.start_open();
         }

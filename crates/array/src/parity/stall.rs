@@ -22,7 +22,8 @@ impl Parity {
     fn may_do_without(&self, leg: usize) -> bool {
         let full = |l: usize| l == leg || self.legs[l].durable == self.geometry.data;
         let serves = matches!(self.run, Run::Running | Run::Closing);
-        serves && self.legs[leg].is_in() && (0..self.legs.len()).all(full)
+        let others_suffice = (0..self.legs.len()).all(full) && self.parity_is_right(self.geometry.data);
+        serves && self.legs[leg].is_in() && others_suffice
     }
 
     fn leave_stalled(&mut self, leg: usize, cx: &mut Cx<'_>) {

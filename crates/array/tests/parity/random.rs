@@ -18,6 +18,8 @@ pub struct Mix {
     pub bad_writes: bool,
     /// An operator scrubs, and replaces legs.
     pub operator: bool,
+    /// A leg may go while the parity is computed, and the power with it.
+    pub early: bool,
 }
 
 pub const ALL: Mix = Mix {
@@ -28,11 +30,13 @@ pub const ALL: Mix = Mix {
     bad_sectors: true,
     bad_writes: true,
     operator: false,
+    early: false,
 };
 pub const LOOKED_AFTER: Mix = Mix { operator: true, ..ALL };
 /// What an array without a journal bears.
 const NO_JOURNAL_CUTS: Mix = Mix { losses: false, two: false, bad_sectors: false, bad_writes: false, ..ALL };
 const NO_JOURNAL_LOSSES: Mix = Mix { cuts: false, deaths: false, two: false, bad_writes: false, ..ALL };
+const NO_JOURNAL_EARLY: Mix = Mix { two: false, bad_sectors: false, bad_writes: false, early: true, ..ALL };
 
 struct Life {
     world: World,
@@ -112,8 +116,8 @@ impl Life {
             }
             31 | 32 => self.world.run(2000),
             33 | 34 if self.mix.losses => self.lose_or_return(),
-            35 if self.mix.cuts => self.cut(),
-            36 if self.mix.deaths && self.rng.below(2) == 0 => self.death(),
+            35 if self.mix.cuts && self.may_end() => self.cut(),
+            36 if self.mix.deaths && self.may_end() && self.rng.below(2) == 0 => self.death(),
             37 if self.mix.bad_sectors => {
                 let leg = self.leg();
                 let below = self.rng.below(self.world.setup.data.sectors());
@@ -136,8 +140,18 @@ impl Life {
         }
     }
 
+    /// Without a journal no unclean end is borne once a leg is on record as missing.
+    fn may_end(&self) -> bool {
+        !self.mix.early || self.are_all_current() || self.world.counter("is_serving") == 0
+    }
+
+    fn are_all_current(&self) -> bool {
+        self.world.counter("full_legs") == self.world.legs() as u64
+    }
+
     fn lose_or_return(&mut self) {
-        if !self.mix.two && self.lost.is_empty() && !self.world.is_full() {
+        let may_lose = self.mix.two || self.world.is_full() || self.mix.early && self.are_all_current();
+        if self.lost.is_empty() && !may_lose {
             return; // without a journal a leg may go only once the last one is rebuilt
         }
         let most = if self.mix.two { 2 } else { 1 };
@@ -147,7 +161,8 @@ impl Life {
             // A new drive in the place of the old one gets none of the old one's requests.
             let others_are_full = self.world.counter("full_legs") + 1 == self.world.legs() as u64;
             let is_quiet = self.world.disk(leg).pending() == 0;
-            if self.lost.is_empty() && self.rng.below(4) == 0 && others_are_full && is_quiet {
+            let may_be_blank = others_are_full && is_quiet && self.world.counter("bytes_to_rebuild") == 0;
+            if self.lost.is_empty() && self.rng.below(4) == 0 && may_be_blank {
                 self.world.disk(leg).wipe();
             }
             self.world.back(leg);
@@ -387,4 +402,13 @@ fn without_a_journal_cuts_and_losses_are_borne_apart() {
     let no_journal = |setup: &mut Setup| setup.config.write_hole = WriteHole::Resync;
     all_end_well("cuts without journal", seeds(20), NO_JOURNAL_CUTS, no_journal);
     all_end_well("losses without journal", seeds(20), NO_JOURNAL_LOSSES, no_journal);
+}
+
+/// What one leg alone holds is not made from parity that is not computed, whichever goes when, and the power with it.
+#[test]
+fn without_a_journal_a_leg_may_go_while_the_parity_is_computed() {
+    all_end_well("early losses without journal", seeds(60), NO_JOURNAL_EARLY, |setup| {
+        setup.config.write_hole = WriteHole::Resync;
+        setup.config.rebuild_rate = ByteLen::kib(64 << (setup.seed % 12));
+    });
 }

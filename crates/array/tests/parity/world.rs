@@ -87,6 +87,10 @@ impl Subject for Setup {
     fn config(&self) -> Box<dyn DeviceConfig> {
         Box::new(self.config.clone())
     }
+    /// Without a journal a leg that goes while another one, or the parity, is not rebuilt takes with it what was not flushed.
+    fn holds_the_newest(world: &World, _leg: usize) -> bool {
+        world.setup.config.write_hole == WriteHole::Resync && !world.is_full()
+    }
     fn is_member(world: &World, leg: usize) -> bool {
         world.counter("legs_missing") == 0 && leg < world.legs()
     }

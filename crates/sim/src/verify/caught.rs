@@ -92,4 +92,5 @@ const NAMED: &[&str] = &[
     "parity_is_xor",
     "one_write_per_stripe",
     "journal_before_place",
+    "parity_before_rebuild",
 ];
