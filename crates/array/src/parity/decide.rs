@@ -15,7 +15,7 @@
 //!
 //! A new set is written down twice before it is used, so a record with number 1 means that nothing was ever stored.
 
-use super::layout::{OUT, Superblock};
+use super::layout::{EPOCHS, OUT, START_EPOCHS, Superblock};
 use super::open::{Slot, Step};
 use super::{Parity, Run, bits};
 use crate::member::{Standing, State, is_fork, standing};
@@ -88,8 +88,6 @@ impl Parity {
                 }
             }
         }
-        let epoch = found.iter().flatten().map(|sb| sb.head.generation.epoch).max().unwrap_or(0);
-        self.members.epoch = self.members.epoch.max(epoch);
         // A simulation that stores nothing reads blanks: what was written last counts then.
         let stored = cx.pool.content() != nandu_base::Content::Nothing;
         if !stored && self.members.sb.head.seq > 1 {
@@ -107,6 +105,14 @@ impl Parity {
         let sets: Vec<[u64; 2]> = found.iter().flatten().map(|sb| sb.head.set).collect();
         if sets.iter().any(|set| *set != sets[0]) {
             return Err(refused("the legs belong to different arrays".into(), "give the legs of one array"));
+        }
+        let epoch = found.iter().flatten().map(|sb| sb.head.generation.epoch).max().unwrap_or(0);
+        self.members.epoch = self.members.epoch.max(epoch);
+        if self.members.epoch + START_EPOCHS >= EPOCHS {
+            let why =
+                format!("the legs have seen {epoch} changes of the set, and their records can count no more");
+            let remedy = "empty the records of all legs, the last 72 KiB of each, and start with salvage: they become a new set, as they are";
+            return Err(refused(why, remedy));
         }
         let unfinished = found.iter().flatten().all(|sb| sb.head.seq == 1);
         if unfinished && (blank | mask(&found)) == self.all() && blank != 0 {

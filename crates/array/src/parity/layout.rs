@@ -23,7 +23,11 @@ pub const PAGE: u64 = 4096;
 const MAGIC: [u8; 8] = *b"NanduPA\x02";
 const MAGIC_1: [u8; 8] = *b"NanduPA\x01";
 /// Bound on epochs: they are the upper part of the numbers of journal entries.
-const EPOCHS: u64 = 1 << 23;
+pub const EPOCHS: u64 = 1 << 23;
+/// So many before the bound are kept for starts: no leg joins any more.
+pub const KEPT_EPOCHS: u64 = 4096;
+/// A start takes fewer.
+pub const START_EPOCHS: u64 = 8;
 const ENTRY_MAGIC: [u8; 8] = *b"NanduPJ\x01";
 /// Most legs that a superblock describes.
 const MOST: usize = 16;

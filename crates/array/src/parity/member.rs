@@ -5,14 +5,14 @@
 //! taken for current: all that was acknowledged without it came after that record.
 //!
 //! **A leg comes** when it says so and its old requests are back. It starts from nothing, in a new generation that every
-//! leg names, and is rebuilt.
+//! leg names, and is rebuilt. Generations are counted, and the count has a bound ([`EPOCHS`]): near it no leg comes any more.
 //!
 //! **Quorum.** All legs but one are needed, and any two such sets share a leg for three legs and more. So two halves
 //! cannot go on apart, and one missing leg needs no word from the operator. While the parity is not computed all legs are needed
 //! ([decision 191](../../../../docs/decisions/0191-stop-without-a-leg-while-parity-is-not-computed.md)): nothing is put on record without
 //! one, so all of them are current when it is back.
 
-use super::layout::{OUT, PAGE, Superblock};
+use super::layout::{EPOCHS, KEPT_EPOCHS, OUT, PAGE, Superblock};
 use super::piece::{FLUSH, Kind};
 use super::{Parity, Run, Tag, bits};
 use crate::member::{self, Gen, State};
@@ -159,6 +159,7 @@ impl Parity {
         let head = &self.members.sb.head;
         let before = head.generation;
         let epoch = self.members.epoch + 1;
+        assert!(epoch < EPOCHS, "records_are_read: a generation that no start would read");
         let root = Rng::new(self.seed).fork(before.tag).fork(head.seq).fork(now.0 << 2 | state as u64);
         let mut rng = root.fork(u64::from(self.legs_in())).fork(epoch);
         self.members.epoch = epoch;
@@ -384,7 +385,7 @@ impl Parity {
         cx: &mut Cx<'_>,
     ) {
         self.stir = true;
-        if let Some(record) = &record {
+        if let (Seen::Ours, Some(record)) = (seen, &record) {
             self.members.epoch = self.members.epoch.max(record.generation.epoch);
         }
         let Some(joining) = &mut self.members.joining else { return };
@@ -399,7 +400,8 @@ impl Parity {
         }
         let newest = joining.newest;
         let replaced = std::mem::take(&mut self.legs[leg].replaced) && !self.planted.replaced_believed;
-        let fits = joining.seen == Seen::Blank || joining.seen == Seen::Ours && !replaced;
+        let may_count = self.members.epoch + KEPT_EPOCHS < EPOCHS;
+        let fits = may_count && (joining.seen == Seen::Blank || joining.seen == Seen::Ours && !replaced);
         self.members.joining = None;
         if !fits {
             self.count.legs_refused += 1;

@@ -149,6 +149,14 @@ impl Disk {
         out
     }
 
+    /// Puts a record at byte `at`, durably.
+    pub fn put_record(&mut self, at: u64, record: &[u8]) {
+        for (sector, bytes) in (at / SECTOR..).zip(record.chunks_exact(SECTOR as usize)) {
+            self.cache.remove(&sector);
+            self.durable.insert(sector, Cell::Bytes(Arc::new(bytes.try_into().expect("a sector"))));
+        }
+    }
+
     pub fn wipe(&mut self) {
         self.durable.clear();
         self.cache.clear();

@@ -3,6 +3,7 @@
 use crate::world::{Setup, World};
 use nandu_array::member::InitialSync;
 use nandu_array::parity::WriteHole;
+use nandu_array::parity::layout::{EPOCHS, KEPT_EPOCHS, START_EPOCHS, Superblock};
 use nandu_base::{ByteLen, ErrorKind, OpenHow, Span};
 
 const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
@@ -514,4 +515,110 @@ fn before_the_parity_is_computed_no_leg_can_be_done_without() {
     w.check_parity();
     assert_eq!(w.wrong, None);
     assert!((0..3).all(|leg| !w.graph().machine(3).needs_child(leg)));
+}
+
+/// The superblock of a leg that lies there now, the newer of two.
+pub fn superblock(w: &World, leg: usize) -> Superblock {
+    let records = w.layout.superblocks.map(|at| w.disk(leg).record(at));
+    let read = records.iter().filter_map(|record| Superblock::read(record)).map(|(sb, _)| sb);
+    read.max_by_key(|sb| sb.head.seq).expect("a superblock")
+}
+
+/// Puts a superblock into both slots of a leg.
+fn put_superblock(w: &World, leg: usize, sb: &Superblock) {
+    let mut page = vec![0; 4096];
+    sb.encode(&mut page);
+    w.layout.superblocks.into_iter().for_each(|at| w.disk(leg).put_record(at, &page));
+}
+
+/// The epoch of a leg that was refused was taken over, up to the bound, where the array wrote records that no start could read.
+#[test]
+fn a_leg_of_another_set_is_refused_and_changes_nothing() {
+    let mut other = World::new(Setup::small(8));
+    other.open(CREATE).expect("blank legs");
+    other.close();
+    let mut foreign = superblock(&other, 2);
+    foreign.head.generation.epoch = EPOCHS - 1;
+    put_superblock(&other, 2, &foreign);
+    let mut w = world(|_| {});
+    let a = w.write(0, 200);
+    done(&mut w, a);
+    w.run(10_000);
+    w.lose(2);
+    w.run(10_000);
+    let own = w.disk(2).copy();
+    *w.disk(2) = other.disk(2).copy();
+    w.back(2);
+    w.run(10_000);
+    assert_eq!(w.counter("legs_refused"), 1);
+    w.lose(2);
+    *w.disk(2) = own;
+    w.back(2);
+    w.run(100_000);
+    w.check_parity();
+    w.lose(2);
+    let b = w.write(0, 200);
+    done(&mut w, b);
+    w.cut();
+    w.disk(2).lost = false;
+    w.open(OpenHow::default()).expect("all legs");
+    w.read_all();
+    w.run(100_000);
+    w.read_all();
+    w.check_parity();
+    assert_eq!(w.wrong, None);
+}
+
+/// An array that has ended in order, and whose records say that `epoch` changes of the set came before.
+fn aged(epoch: u64) -> World {
+    let mut w = world(|_| {});
+    let a = w.write(0, 200);
+    done(&mut w, a);
+    w.close();
+    w.cut();
+    for leg in 0..3 {
+        let mut sb = superblock(&w, leg);
+        sb.head.generation.epoch = epoch;
+        put_superblock(&w, leg, &sb);
+    }
+    w
+}
+
+/// What is left of the count is kept for starts.
+#[test]
+fn near_the_bound_of_the_count_of_changes_no_leg_joins_and_starts_go_on() {
+    for (epoch, joins) in [(EPOCHS - KEPT_EPOCHS - 4, true), (EPOCHS - KEPT_EPOCHS - 1, false)] {
+        let mut w = aged(epoch);
+        w.open(OpenHow::default()).expect("all legs");
+        w.lose(2);
+        let a = w.write(0, 100);
+        done(&mut w, a);
+        w.back(2);
+        w.run(100_000);
+        assert_eq!(figures(&w, &["legs_taken_in", "legs_refused"]), [u64::from(joins), u64::from(!joins)]);
+        w.close();
+        w.cut();
+        w.open(OpenHow::default()).expect("the others are current");
+        w.run(100_000);
+        w.read_all();
+        assert_eq!(w.wrong, None);
+    }
+}
+
+#[test]
+fn at_the_bound_of_the_count_of_changes_a_start_is_refused_in_words() {
+    let mut w = aged(EPOCHS - START_EPOCHS - 1);
+    w.open(OpenHow::default()).expect("the last start");
+    w.close();
+    w.cut();
+    let error = w.open(OpenHow::default()).expect_err("nothing can be counted any more").to_string();
+    assert!(error.contains("their records can count no more; empty the records of all legs"), "{error}");
+    w.cut();
+    for leg in 0..3 {
+        w.layout.superblocks.into_iter().for_each(|at| w.disk(leg).put_record(at, &[0; 4096]));
+    }
+    w.open(OpenHow { salvage: true, ..OpenHow::default() }).expect("a new set");
+    w.read_all();
+    w.check_parity();
+    assert_eq!(w.wrong, None);
 }
