@@ -92,8 +92,11 @@ impl Parity {
         self.opening.left -= 1;
     }
 
-    /// Every header is there: newest last, so that the oldest is taken from the end.
+    /// Every header is there: newest last, so that the oldest is taken from the end. What a leg holds of a time in which it was no leg of
+    /// this history says nothing: its numbers may be those of other entries.
     pub(super) fn order_entries(&mut self, cx: &mut Cx<'_>) -> Step {
+        let since = &self.members.sb.since;
+        self.opening.parts.retain(|p| since[p.leg] <= p.entry.seq >> 40);
         self.opening.parts.sort_by_key(|p| std::cmp::Reverse((p.entry.seq, p.leg)));
         self.next_entry(cx)
     }
@@ -112,7 +115,6 @@ impl Parity {
             let due = entry.legs & self.legs_since(entry.seq);
             if bounds && there & due == due && current.iter().all(|p| same(&p.entry, &entry)) {
                 self.opening.current = current;
-                self.opening.current.retain(|p| due >> p.leg & 1 != 0);
                 self.load_parts(cx);
                 return Step::Load;
             }

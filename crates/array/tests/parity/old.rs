@@ -165,3 +165,67 @@ fn a_start_says_which_legs_are_old() {
     w.open(PLAIN).expect("nobody can notice that all are of one stop");
     assert!(w.is_full());
 }
+
+fn few(w: &mut World, first: u64, count: u64) {
+    for k in 0..3 {
+        let a = w.write(first + 20 * k, count);
+        w.wait(&[a]);
+    }
+}
+
+/// Two worlds of one seed that are the same up to a stop: the first goes on with all legs, the second without leg c, for some openings, the last of
+/// which is under way. Then leg c of the first comes into the second: its records have higher numbers, and its journal entries of those numbers.
+fn from_another_history(seed: u64, openings: u64, writes: u64) -> World {
+    let begun = || {
+        let mut w = World::new(Setup::small(seed));
+        w.open(CREATE).expect("blank legs");
+        let a = w.write(0, 200);
+        w.wait(&[a]);
+        w.close();
+        w
+    };
+    let mut other = begun();
+    for opening in 1..=openings {
+        other.open(PLAIN).expect("all legs");
+        if opening == openings {
+            few(&mut other, 64, 5);
+        }
+        other.close();
+    }
+    let mut w = begun();
+    w.disk(2).lost = true;
+    w.open(PLAIN).expect("two legs are enough");
+    for k in 0..writes {
+        let a = w.write(5 * k, 5);
+        w.wait(&[a]);
+    }
+    w.close();
+    w.open(PLAIN).expect("two legs are enough");
+    few(&mut w, 0, 4);
+    *w.disk(2) = other.disk(2).copy();
+    w.back(2);
+    w
+}
+
+fn leg_is_on_record(w: &mut World) {
+    while w.counter("legs_taken_in") == 0 || w.counter("legs_on_record") == 0 {
+        assert!(w.step(), "leg c joins");
+    }
+}
+
+/// The power goes as soon as the leg is on record. Entries that the others wrote before were passed over, for the new one had
+/// something else under their numbers.
+#[test]
+fn entries_of_a_leg_from_another_history_do_not_hide_those_of_the_others() {
+    for seed in 0..20 {
+        let mut w = from_another_history(seed, 3, 40);
+        leg_is_on_record(&mut w);
+        w.cut();
+        w.open(PLAIN).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        w.read_all();
+        w.run(50_000);
+        w.check_parity();
+        w.read_all();
+        assert_eq!(w.wrong, None, "seed {seed}");
+    }
+}
