@@ -407,8 +407,10 @@ impl Parity {
             self.count.legs_refused += 1;
             cx.event(DeviceEvent::Notice(Notice::Refused(leg as u8)));
         } else if self.run == Run::Running && !self.legs[leg].failed && !self.legs[leg].lost {
-            if let Some((_, slot)) = newest {
-                self.legs[leg].slot = slot;
+            if let Some((seq, slot)) = newest {
+                // What is written there from now on is newer, whatever was counted before.
+                let head = &mut self.members.sb.head;
+                (self.legs[leg].slot, head.seq) = (slot, head.seq.max(seq));
             }
             self.legs[leg].upto = 0;
             self.legs[leg].durable = 0;

@@ -229,3 +229,35 @@ fn entries_of_a_leg_from_another_history_do_not_hide_those_of_the_others() {
         assert_eq!(w.wrong, None, "seed {seed}");
     }
 }
+
+/// The newer record of a leg that joins had the higher number, so it was found instead of what was written to the other slot.
+#[test]
+fn the_records_of_a_leg_that_joins_are_older_than_what_is_written_there() {
+    for seed in 0..20 {
+        let mut w = from_another_history(seed, 3, 0);
+        leg_is_on_record(&mut w);
+        w.cut();
+        w.open(PLAIN).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        w.run(50_000);
+        w.read_all();
+        w.check_parity();
+        assert_eq!(w.wrong, None, "seed {seed}");
+    }
+}
+
+/// A leg comes from a history that is longer: what is counted here goes on behind what it has counted, or its entries would have the numbers of later ones.
+#[test]
+fn what_a_leg_that_joins_has_counted_is_not_counted_again() {
+    for seed in 0..80 {
+        let mut w = from_another_history(seed, 4, 20);
+        leg_is_on_record(&mut w);
+        few(&mut w, 5, 4);
+        w.cut();
+        w.open(PLAIN).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        w.read_all();
+        w.run(50_000);
+        w.check_parity();
+        w.read_all();
+        assert_eq!(w.wrong, None, "seed {seed}");
+    }
+}
