@@ -108,10 +108,7 @@ impl Parity {
         }
         let epoch = found.iter().flatten().map(|sb| sb.head.generation.epoch).max().unwrap_or(0);
         self.members.epoch = self.members.epoch.max(epoch);
-        if self.members.epoch + START_EPOCHS >= EPOCHS {
-            let why =
-                format!("the legs have seen {epoch} changes of the set, and their records can count no more");
-            let remedy = "empty the records of all legs, the last 72 KiB of each, and start with salvage: they become a new set, as they are";
+        if let Some((why, remedy)) = counts_no_more(self.members.epoch) {
             return Err(refused(why, remedy));
         }
         let unfinished = found.iter().flatten().all(|sb| sb.head.seq == 1);
@@ -234,6 +231,14 @@ impl Parity {
         }
         Ok(())
     }
+}
+
+/// Why a set that has seen so many changes starts no more, and what helps.
+pub fn counts_no_more(epoch: u64) -> Option<(String, &'static str)> {
+    let why =
+        || format!("the legs have seen {epoch} changes of the set, and their records can count no more");
+    let remedy = "empty the records of all legs, the last 72 KiB of each, and start with salvage: they become a new set, as they are";
+    (epoch + START_EPOCHS >= EPOCHS).then(|| (why(), remedy))
 }
 
 /// Which legs are old, and how far, in words. `name` says how each is called.

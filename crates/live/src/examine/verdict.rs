@@ -111,6 +111,10 @@ fn parity_start(
 ) -> Result<String, String> {
     let legs = found.len();
     let present = found.iter().flatten().count();
+    let epoch = found.iter().flatten().map(|sb| sb.head.generation.epoch).max().unwrap_or(0);
+    if let Some((why, remedy)) = parity::decide::counts_no_more(epoch) {
+        return Err(format!("{why}; {remedy}"));
+    }
     if let Some(old) = parity::decide::old_legs(found) {
         let why = parity::decide::say_old(found, name, old);
         let can_go = old.count_ones() == 1 && present == legs;
