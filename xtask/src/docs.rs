@@ -273,8 +273,13 @@ fn printed(example: &Example) -> Result<String, String> {
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     // How far a command is, and when it says so, depends on the machine.
     let said = String::from_utf8_lossy(&output.stderr);
-    for line in said.split_inclusive('\n').filter(|line| !line.starts_with("progress: ")) {
-        text.push_str(line);
+    let mut is_progress = false;
+    for line in said.split_inclusive('\n') {
+        // A line that is too long goes on below, indented.
+        is_progress = line.starts_with("progress: ") || is_progress && line.starts_with("    ");
+        if !is_progress {
+            text.push_str(line);
+        }
     }
     match output.status.success() {
         true if text.contains(OLD_NAME) => Err(format!("uses a name of the version before:\n{text}")),

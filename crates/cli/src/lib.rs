@@ -62,9 +62,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are data; everything else is talk.
-            let code = if error.use_stderr() { INPUT } else { 0 };
+            if error.use_stderr() {
+                output::say(format_args!("{}", error.to_string().trim_end()));
+                return INPUT;
+            }
             let _ = error.print();
-            return code;
+            return 0;
         }
     };
     match commands::dispatch(cli) {

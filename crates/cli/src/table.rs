@@ -3,7 +3,7 @@
 //! Where that is too wide, columns of words are broken between words, the widest first, down to [`READABLE`]. What would be too wide even so stands in parts,
 //! one below the other, each with the first column. A word is never broken, so a long name can stand over.
 
-use crate::output::{WIDTH, broken};
+use crate::output::{WIDTH, broken, words};
 use std::fmt;
 use std::ops::Range;
 
@@ -66,7 +66,7 @@ impl Table {
     /// How wide each column is, and the columns of each part.
     fn layout(&self) -> (Vec<usize>, Vec<Range<usize>>) {
         let mut widths = self.widest(|cell| cell.chars().count());
-        let words = self.widest(|cell| cell.split(' ').map(|word| word.chars().count()).max().unwrap_or(0));
+        let words = self.widest(longest);
         let least = |column: usize| match self.align[column] {
             Align::Left => words[column].max(READABLE).min(widths[column]),
             Align::Right => widths[column],
@@ -125,6 +125,11 @@ impl Table {
         }
         Ok(())
     }
+}
+
+/// Columns of the longest word of a cell.
+fn longest(cell: &str) -> usize {
+    words(cell).into_iter().map(|word| cell[word].chars().count()).max().unwrap_or(0)
 }
 
 /// Columns side by side.

@@ -1,6 +1,6 @@
 //! What is said on stderr: notes, warnings, and how far long work is: a bar on a terminal, else a line now and then.
 
-use crate::format::{count, time, visible};
+use crate::format::{count, time};
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nandu_experiment::talk::{Listener, Work};
@@ -27,11 +27,11 @@ struct Console;
 
 impl Listener for Console {
     fn note(&self, text: &str) {
-        output::say(format_args!("note: {}", visible(text)));
+        output::say(format_args!("note: {}", text));
     }
 
     fn warning(&self, text: &str) {
-        output::say(format_args!("warning: {}", visible(text)));
+        output::say(format_args!("warning: {}", text));
     }
 
     fn begins(&self, total: Option<u64>, what: &str) -> Box<dyn Work> {
@@ -62,7 +62,7 @@ impl Waiting {
                     over = waited.0;
                     if waited.1.timed_out() && !*over {
                         let seconds = time(started.elapsed().as_secs() * 1_000_000_000);
-                        output::say(format_args!("progress: {}, for {seconds}", visible(&what)));
+                        output::say(format_args!("progress: {}, for {seconds}", what));
                         pause = NEXT_LINE;
                     }
                 }

@@ -570,3 +570,56 @@ values = [0.10, 0.20]
         narrow(&good(&args), &args);
     }
 }
+
+/// What is said on stderr is within 100 columns, but for a line of one word that is longer: a path, a value in quotes, a command in backticks.
+#[test]
+fn nothing_that_is_said_is_wider_than_a_hundred_columns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let files = [
+        (
+            "bad.toml",
+            "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nsise = 1\n",
+        ),
+        (
+            "sweep.toml",
+            "stack = \"small-ssd\"\ngaol = [\"minimise p99\"]\n[[axis]]\nname = \"spare\"\nvalues = [0.1]\n",
+        ),
+        (
+            "a file with a name of several words as people have them on their desks and even longer than that.toml",
+            "x",
+        ),
+    ];
+    for (name, text) in files {
+        std::fs::write(at(name), text).expect("a file");
+    }
+    let (bad, sweep, long) = (at("bad.toml"), at("sweep.toml"), at(files[2].0));
+    let load = ["--trace", "mixed-zipf", "--gen", "requests=2000", "--extend", "0"];
+    let axis = |text: &'static str| [&["sweep", "small-ssd", "--axis", text][..], &load].concat();
+    let cases = [
+        (0, [&["compare", "small-ssd", "page-map"][..], &load].concat()),
+        (0, [&["run", "small-ssd", "--precondition", "empty"][..], &load].concat()),
+        (2, vec!["check", &bad]),
+        (2, vec!["run", &long, "--trace", "uniform"]),
+        (2, vec!["sweep", &sweep]),
+        (2, axis("device.ssd.gc.kind=greedy,fifo,cost-benefit,windowed,the-one-that-is-not-there")),
+        (2, axis("device.ssd.spare_factor=much")),
+        (2, vec!["run", "small-ssd", "--trace", "uniform", "--gen", "requests=1000", "--gen", "space=64GiB"]),
+        (2, vec!["trace", "info", "uniform", "--fit", "the-way-that-is-described-nowhere", "--or-so"]),
+        (2, vec!["advise", "uniform", "--p99", "1ms", "--limit", "99", "--exhaustive"]),
+    ];
+    let mut widest = 0;
+    for (code, args) in cases {
+        let ran = nandu(&args);
+        assert_eq!(ran.code, code, "{}: {}", args.join(" "), ran.said);
+        assert!(!ran.said.is_empty(), "{}: nothing is said", args.join(" "));
+        for line in ran.said.lines() {
+            let has_one =
+                line.trim_start().strip_prefix("error: ").is_some_and(|word| word.starts_with(&long));
+            assert!(line.chars().count() <= 100 || has_one, "{}: {line}", args.join(" "));
+        }
+        assert!(!args.contains(&&*long) || ran.said.contains(&long), "the path is broken: {}", ran.said);
+        widest = widest.max(ran.err.lines().map(|line| line.chars().count()).max().unwrap_or(0));
+    }
+    assert!(widest > 200, "the longest sentence has {widest} columns: nothing is shown");
+}

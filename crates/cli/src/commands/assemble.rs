@@ -36,7 +36,7 @@ pub fn assemble(args: &AssembleArgs, talk: Talk<'_>) -> Result<(), Failure> {
         Some(path) => {
             put(path, &text)?;
             let shown = path.display();
-            talk.note(format!("{shown} is written; serve it: nandu serve {shown} -U SOCKET"));
+            talk.note(format!("{shown} is written; serve it: `nandu serve {shown} -U SOCKET`"));
             Ok(())
         }
     }

@@ -140,7 +140,7 @@ fn leaves(path: &Path) -> Result<BTreeMap<String, Leaf>, Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| Failure::unreadable(path, &e))?;
     let value: Value = serde_json::from_str(&text).map_err(|e| {
         Failure::input(format!("{}: not JSON: {e}", path.display())).with_help(
-            "results are written by --json, for example nandu run STACK --trace TRACE --json > a.json",
+            "results are written by --json, for example `nandu run STACK --trace TRACE --json > a.json`",
         )
     })?;
     if !value.is_object() && !value.is_array() {

@@ -42,7 +42,7 @@ impl Log {
         match &mut *self.file.lock().unwrap_or_else(PoisonError::into_inner) {
             // A full disk stops no server.
             Some(file) => drop(file.write_all(format!("{line}\n").as_bytes())),
-            None => output::say(format_args!("{line}")),
+            None => output::log(&line),
         }
     }
 }

@@ -11,8 +11,10 @@ pub struct Ran {
     pub code: i32,
     /// Standard output.
     pub out: String,
-    /// Standard error.
+    /// Standard error, each sentence in one line: where a line breaks depends on how long paths are.
     pub err: String,
+    /// Standard error as it is written.
+    pub said: String,
 }
 
 /// The root of the repository: the examples name files from there.
@@ -39,7 +41,24 @@ pub fn nandu(args: &[&str]) -> Ran {
 
 fn done(output: Output) -> Ran {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
-    Ran { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    let said = text(output.stderr);
+    Ran { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: joined(&said), said }
+}
+
+/// `said` with the lines joined to those before them that are indented as what goes on is.
+pub fn joined(said: &str) -> String {
+    let mut out = String::new();
+    for line in said.split_inclusive('\n') {
+        match line.strip_prefix("    ") {
+            Some(more) if out.ends_with('\n') => {
+                out.pop();
+                out.push(' ');
+                out.push_str(more.trim_start_matches(' '));
+            }
+            _ => out.push_str(line),
+        }
+    }
+    out
 }
 
 /// Runs a command that must be done, and returns what it printed.

@@ -152,7 +152,7 @@ fn bounds(asked: &Asked) -> Result<Vec<Bound>, Failure> {
     let bounds = all.map(|text| Bound::parse(&text, &devices)).collect::<Result<Vec<_>, _>>()?;
     if bounds.is_empty() {
         return Err(Failure::input("nothing is asked for: give --p99, --life or --bound")
-            .with_help("for example nandu advise TRACE --p99 2ms --life 5y"));
+            .with_help("for example `nandu advise TRACE --p99 2ms --life 5y`"));
     }
     let each = |bound: Bound| match is_latency(&bound.metric.name) && !tenants.is_empty() {
         true => tenants.iter().map(|tenant| of_one(&bound, tenant)).collect(),
