@@ -356,13 +356,17 @@ impl Reactor {
         if op.op.changes_data() {
             self.unsure[op.target.export as usize].change_ended();
         }
-        if op.op != Op::Flush || op.error.is_some() {
+        if op.op != Op::Flush {
             return;
         }
         note_losses(&mut self.host.lost, &self.targets, &mut self.unsure);
-        let heard = self.clients.get_mut(op.client).and_then(|conn| conn.heard.as_mut());
+        let Some(heard) = self.clients.get_mut(op.client).and_then(|conn| conn.heard.as_mut()) else {
+            return;
+        };
         let unsure = &mut self.unsure[op.target.export as usize];
-        if heard.is_some_and(|heard| !unsure.flushed(op.covers, heard)) {
+        if op.error.is_some() {
+            unsure.flush_failed(heard);
+        } else if !unsure.flushed(op.covers, heard) {
             op.error = Some(IoError { kind: ErrorKind::Lost, at: ByteLen::ZERO, len: op.len });
         }
     }

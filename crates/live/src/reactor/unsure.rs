@@ -60,6 +60,11 @@ impl Unsure {
         is_known
     }
 
+    /// A flush of such a client has failed by itself: that tells it as well.
+    pub fn flush_failed(&mut self, heard: &mut u32) {
+        (*heard, self.told) = (self.losses, self.losses);
+    }
+
     /// Whether there was a loss that no flush has told anybody of.
     pub fn is_untold(&self) -> bool {
         self.losses > self.told
@@ -89,6 +94,18 @@ mod tests {
         assert!(!export.flushed(export.covered_now(), &mut other));
         let mut later = export.losses();
         assert!(export.flushed(export.covered_now(), &mut later));
+    }
+
+    #[test]
+    fn a_flush_that_fails_by_itself_tells_its_client() {
+        let mut export = Unsure::default();
+        let (mut one, mut other) = (0, 0);
+        change(&mut export);
+        export.lost();
+        export.flush_failed(&mut one);
+        assert!(!export.is_untold());
+        assert!(export.flushed(export.covered_now(), &mut one));
+        assert!(!export.flushed(export.covered_now(), &mut other));
     }
 
     #[test]
