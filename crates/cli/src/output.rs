@@ -236,14 +236,18 @@ pub fn write_file<T>(
     Ok(value)
 }
 
-/// Removes what a process that was killed while it wrote has left in a folder of its own.
-pub fn remove_parts(folder: &Path) -> Result<(), Failure> {
+/// Removes what a process that was killed while it wrote files of these names has left in a folder.
+pub fn remove_parts(folder: &Path, names: &[&str]) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::unwritable(folder, &error);
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if name.starts_with('.') && name.ends_with(".part") {
+        let process = name.strip_prefix('.').and_then(|name| name.strip_suffix(".part"));
+        let is_left = process.and_then(|name| name.rsplit_once('.')).is_some_and(|(of, process)| {
+            names.contains(&of) && !process.is_empty() && process.bytes().all(|b| b.is_ascii_digit())
+        });
+        if is_left {
             fs::remove_file(entry.path()).map_err(failed)?;
         }
     }

@@ -253,7 +253,7 @@ fn within_bounds(workload: &RunWorkload) -> Result<(), Failure> {
     match workload.pace() {
         Pace::Open { time_scale, .. } => {
             let recorded = (u128::from(workload.trace.span().0) + 1) * u128::from(passes);
-            let last = recorded * u128::from(time_scale.num) / u128::from(time_scale.den);
+            let last = recorded.saturating_mul(u128::from(time_scale.num)) / u128::from(time_scale.den);
             if last <= LATEST {
                 return Ok(());
             }

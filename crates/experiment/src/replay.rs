@@ -212,8 +212,10 @@ impl Replay {
             let given: Vec<&str> = self.settings.iter().map(|s| s.key.as_str()).collect();
             all.settings = file.settings.into_iter().filter(|s| !given.contains(&s.key.as_str())).collect();
             all.settings.extend(self.settings.iter().cloned());
-            all.trace_format = all.trace_format.or(file.trace_format);
-            all.columns = all.columns.or(file.columns);
+            // One way of reading takes the place of the other.
+            if all.trace_format.is_none() && all.columns.is_none() {
+                (all.trace_format, all.columns) = (file.trace_format, file.columns);
+            }
         }
         if (self.time_scale, self.closed, self.rate) == (None, None, None) {
             (all.time_scale, all.closed, all.rate) = (file.time_scale, file.closed, file.rate);

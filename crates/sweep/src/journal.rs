@@ -135,17 +135,17 @@ fn read(
     loop {
         line.clear();
         let bytes = lines.by_ref().take(LINE).read_until(b'\n', &mut line).map_err(io(&path))?;
+        let foreign =
+            || refused(folder, "its `journal` is not that of a sweep", "give an empty folder or a new one");
         if !line.ends_with(b"\n") && (bytes as u64) < LINE {
-            return Ok((end, damaged));
+            // A sweep that was killed with its first line leaves the beginning of that.
+            let is_ours = end > 0 || format!("{HEAD}{program}").as_bytes().starts_with(&line);
+            return if is_ours { Ok((end, damaged)) } else { Err(foreign()) };
         }
         if end == 0 {
             let text = String::from_utf8_lossy(&line);
             let Some(other) = text.trim_end().strip_prefix(HEAD) else {
-                return Err(refused(
-                    folder,
-                    "its `journal` is not that of a sweep",
-                    "give an empty folder or a new one",
-                ));
+                return Err(foreign());
             };
             if (build == Build::Same && other != program) || version(other) != version(program) {
                 let why = format!("it was measured by another program ({other}; this is {program})");
@@ -255,6 +255,13 @@ mod tests {
         assert!(Journal::read(folder.path(), PROGRAM, |_| ()).is_err());
         std::fs::write(&path, "my diary\n").unwrap();
         assert!(refused(folder.path()).contains("not that of a sweep"));
+        for foreign in ["my diary without an end of its line", "nandu sweep journal 1 0.1.0 abcd"] {
+            std::fs::write(&path, foreign).unwrap();
+            assert!(refused(folder.path()).contains("not that of a sweep"));
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), foreign, "it stays as it is");
+        }
+        std::fs::write(&path, "nandu sweep jour").unwrap();
+        assert!(open(folder.path()).is_ok(), "the first line of one that was killed");
         assert!(Journal::read(&folder.path().join("nowhere"), PROGRAM, |_| ()).is_err());
     }
 }

@@ -145,10 +145,8 @@ pub fn parse_requests(
         None => formats::recognise(&options.formats, sample)
             .ok_or_else(|| unknown_format(source_name, sample, &options.formats))?,
     };
-    let notes = match options.format {
-        None => (format.note)(sample).into_iter().collect(),
-        Some(_) => Vec::new(),
-    };
+    // Also where the format was named: what is guessed within it is.
+    let notes = (format.note)(sample).into_iter().collect();
     finish(blocks, format, options, notes, held)
 }
 

@@ -173,6 +173,14 @@ Examples:
 
 Results are what run, compare, sweep and advise print with --json.";
 
+/// A change in percent, from 0 up.
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
+        _ => Err("a number from 0 up is needed, for example 5 or 0.5".into()),
+    }
+}
+
 const REPRODUCE_EXAMPLES: &str = "\
 Examples:
   nandu reproduce tpc-ftl --quick
@@ -419,7 +427,7 @@ pub struct DiffArgs {
     #[arg(value_name = "AFTER.json")]
     pub after: PathBuf,
     /// Leave out what changed by less, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub above: f64,
     /// Show every figure that differs
     #[arg(long)]

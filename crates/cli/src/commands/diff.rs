@@ -138,7 +138,7 @@ fn rank(change: &Change) -> f64 {
 
 fn leaves(path: &Path) -> Result<BTreeMap<String, Leaf>, Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| Failure::unreadable(path, &e))?;
-    let value: Value = serde_json::from_str(&text).map_err(|e| {
+    let mut value: Value = serde_json::from_str(&text).map_err(|e| {
         Failure::input(format!("{}: not JSON: {e}", path.display())).with_help(
             "results are written by --json, for example `nandu run STACK --trace TRACE --json > a.json`",
         )
@@ -146,9 +146,43 @@ fn leaves(path: &Path) -> Result<BTreeMap<String, Leaf>, Failure> {
     if !value.is_object() && !value.is_array() {
         return Err(Failure::input(format!("{}: a result is an object", path.display())));
     }
+    name_figures(&mut value);
     let mut out = BTreeMap::new();
     flatten(String::new(), &value, &mut out);
     Ok(out)
+}
+
+/// Figures of a sweep's points stand in the order of its columns, and its best point is told by its place: another sweep has others. They get
+/// their names, and the best point its steps.
+fn name_figures(sweep: &mut Value) {
+    let Some(columns) = sweep.get("columns").and_then(Value::as_array) else { return };
+    let called = |column: &Value| {
+        let of = |key: &str| column.get(key).and_then(Value::as_str).unwrap_or_default();
+        let unit = match of("unit") {
+            "ns" => "_ns",
+            "nJ" => "_nj",
+            "years/1000" => "_years_thousandths",
+            "1/1000" => "_thousandths",
+            "B" => "_bytes",
+            _ => "",
+        };
+        format!("{}{unit}", of("name"))
+    };
+    let names: Vec<String> = columns.iter().map(called).collect();
+    let best = sweep.get("best").and_then(Value::as_u64);
+    let Some(rows) = sweep.get_mut("rows").and_then(Value::as_array_mut) else { return };
+    let steps = best.and_then(|best| Some(Value::String(name(rows.get(best as usize)?))));
+    for row in rows.iter_mut().filter_map(Value::as_object_mut) {
+        if let Some(Value::Array(figures)) = row.remove("figures") {
+            row.extend(names.iter().cloned().zip(figures));
+        }
+        // What stands for the point within one sweep.
+        ["point", "id"].iter().for_each(|key| drop(row.remove(*key)));
+    }
+    if let Some(sweep) = sweep.as_object_mut() {
+        ["columns", "ties"].iter().for_each(|key| drop(sweep.remove(*key)));
+        sweep.insert("best".into(), steps.unwrap_or(Value::Null));
+    }
 }
 
 fn flatten(path: String, value: &Value, out: &mut BTreeMap<String, Leaf>) {
@@ -189,7 +223,7 @@ fn name(item: &Value) -> String {
         let steps = item.get("steps")?.as_array()?;
         Some(steps.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "))
     };
-    let named = NAMED_BY.iter().find_map(|key| of(key)).or_else(steps);
+    let named = steps().or_else(|| NAMED_BY.iter().find_map(|key| of(key)));
     named.map_or_else(|| "item".into(), |name| name.replace('.', "_"))
 }
 
@@ -302,8 +336,33 @@ mod tests {
             of(json!({ "stacks": [{ "label": "x", "n": 1 }, { "label": "y", "n": 2 }], "windows": [1, 2] }));
         let b = of(json!({ "stacks": [{ "label": "y", "n": 2 }, { "label": "x", "n": 1 }] }));
         assert!(a == b && a.len() == 4);
-        let rows = of(json!({ "rows": [{ "steps": ["0.1", "p"], "figures": [7] }] }));
-        assert!(rows.contains_key("rows.0_1 p.figures.item"), "{:?}", rows.keys());
+    }
+
+    #[test]
+    fn points_of_sweeps_are_matched_by_steps_and_figures_by_their_columns() {
+        let sweep = |columns: [(&str, &str); 2], rows: [(&str, [u64; 2]); 2]| {
+            let columns = columns.map(|(name, unit)| json!({ "name": name, "unit": unit }));
+            let rows = rows.map(|(step, figures)| {
+                json!({ "point": 7, "id": step, "steps": ["0.1", step], "figures": figures, "state": "steady" })
+            });
+            let mut value = json!({ "columns": columns, "rows": rows, "best": 1, "ties": [1] });
+            name_figures(&mut value);
+            of(value)
+        };
+        let a = sweep([("p99", "ns"), ("waf", "1/1000")], [("p", [5, 1200]), ("q", [7, 1300])]);
+        let b = sweep([("waf", "1/1000"), ("p99", "ns")], [("q", [1300, 7]), ("r", [1400, 9])]);
+        assert_eq!(a.get("rows.0_1 q.p99_ns"), Some(&Leaf::Number(7.0)));
+        assert_eq!(a.get("rows.0_1 q.p99_ns"), b.get("rows.0_1 q.p99_ns"));
+        assert_eq!(a.get("rows.0_1 q.waf_thousandths"), b.get("rows.0_1 q.waf_thousandths"));
+        assert_eq!(
+            (a.get("best"), b.get("best")),
+            (Some(&Leaf::Word("0_1 q".into())), Some(&Leaf::Word("0_1 r".into())))
+        );
+        assert!(
+            !a.contains_key("rows.0_1 r.p99_ns") && a.keys().all(|key| !key.contains("item")),
+            "{:?}",
+            a.keys()
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod sample;
 
 use crate::failure::Failure;
+use crate::format::plural;
 use crate::parallel;
 use nandu_base::units::{parse_ratio, parse_size};
 use nandu_base::{BuildError, ByteLen, Op, Ratio, Registry, SECTOR};
@@ -33,6 +34,8 @@ const STACK_BLOCKS: u64 = 1 << 29;
 const FLAT_BLOCKS: u64 = 1 << 32;
 /// Blocks of a segment for the policies that need one.
 const SEGMENT_BLOCKS: u64 = 8;
+/// Least lines of a sample, some twelve for each group that tells its error.
+const LEAST_LINES: u64 = 100;
 
 /// A policy by name, with its defaults.
 #[derive(Clone, Debug)]
@@ -182,6 +185,12 @@ pub fn curves(trace: Requests, shown: &str, asked: &Asked) -> Result<Curves, Fai
     if footprint == 0 {
         return Err(Failure::input(format!("{}: no request touches a page", shown)));
     }
+    let twice =
+        |at: usize, policy: &Policy| asked.policies[..at].iter().any(|other| other.name() == policy.name());
+    if let Some((_, policy)) = asked.policies.iter().enumerate().find(|(at, policy)| twice(*at, policy)) {
+        let name = policy.name();
+        return Err(Failure::input(format!("policy `{name}` is named twice; name each once")));
+    }
     let segment = asked.segment.map_or(Ok(SEGMENT_BLOCKS), segment_blocks)?;
     let sizes = match asked.sizes.is_empty() {
         true => default_sizes(footprint),
@@ -208,7 +217,17 @@ pub fn curves(trace: Requests, shown: &str, asked: &Asked) -> Result<Curves, Fai
     for (rate, line) in asked.sample.iter().flat_map(|rate| lines.iter().map(move |line| (*rate, *line))) {
         let sample = Sample::of(rate, line, accesses(&trace));
         let unwritten = |error| Failure::failed(format!("the sample, in a temporary file: {error}"));
-        samples.insert(line, sample.map_err(unwritten)?);
+        let sample = sample.map_err(unwritten)?;
+        if sample.lines < LEAST_LINES {
+            return Err(Failure::input(format!(
+                "{shown}: {} take part in a sample of {}/{}, too few to tell a ratio or its error; take a larger share, with at least \
+                 {LEAST_LINES}, or the whole trace",
+                plural(sample.lines, if line == 1 { "block" } else { "segment" }),
+                rate.num,
+                rate.den
+            )));
+        }
+        samples.insert(line, sample);
     }
     let lookup = match asked.hashed || blocks > FLAT_BLOCKS {
         true => Lookup::Hashed,

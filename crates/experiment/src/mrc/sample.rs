@@ -45,6 +45,8 @@ pub struct Sample {
     pub all: u64,
     /// Those that take part.
     pub accesses: u64,
+    /// Lines that take part.
+    pub lines: u64,
     /// Blocks of a line.
     line: u64,
     /// Lines of the largest group.
@@ -102,9 +104,10 @@ impl Sample {
             }
         }
         kept.put(&block)?;
+        let lines = known.iter().map(|&lines| u64::from(lines)).sum();
         let places = u64::from(known.into_iter().max().unwrap_or(0));
         let rate = rate.num as f64 / rate.den as f64;
-        Ok(Sample { rate, all, accesses: sampled, line, places, kept })
+        Ok(Sample { rate, all, accesses: sampled, lines, line, places, kept })
     }
 
     /// Hands over what takes part, or of it a group, whose lines are numbered without a gap.

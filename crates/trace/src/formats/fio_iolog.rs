@@ -50,6 +50,10 @@ impl LineParser for FioIolog {
                 return Err(c.fault("version", Why::Expected("version 2 or 3 of the iolog")));
             }
             self.version = Some(version);
+            if version == 2 && !self.paused {
+                // Until a pause says when.
+                out.set_arrival(Arrival::OrderOnly);
+            }
             c.skip_line();
             return Ok(());
         }
@@ -72,6 +76,7 @@ impl LineParser for FioIolog {
                 let pause = c.whole_time(1_000, "wait (us)")?;
                 c.skip_line();
                 self.paused = true;
+                out.set_arrival(Arrival::Timestamps);
                 self.now_ns =
                     self.now_ns.checked_add(pause).ok_or_else(|| c.fault("wait (us)", Why::TimeTooLarge))?;
                 return Ok(());
@@ -101,13 +106,6 @@ impl LineParser for FioIolog {
         let line = Line { time_ns, op, fua: false, offset_sectors: 0, len_sectors: 0, stream };
         out.push_bytes(start, line, offset, bytes)
     }
-
-    fn end(&mut self, out: &mut Builder) -> Result<(), Fault> {
-        if self.version == Some(2) && !self.paused {
-            out.set_arrival(Arrival::OrderOnly);
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -126,6 +124,10 @@ mod tests {
         assert_eq!((t.records[2].op(), t.streams[0].name.as_str()), (Op::Flush, "/dev/x"));
         let t =
             parse_bytes(None, b"fio version 2 iolog\nf read 0 512\nf read 512 512\n", LoadOptions::default());
+        assert_eq!(t.unwrap().meta.arrival, Arrival::OrderOnly);
+        // Its first requests are no other trace.
+        let first = LoadOptions { limit: Some(1), ..LoadOptions::default() };
+        let t = parse_bytes(None, b"fio version 2 iolog\nf read 0 512\nf read 512 512\n", first);
         assert_eq!(t.unwrap().meta.arrival, Arrival::OrderOnly);
     }
 

@@ -37,21 +37,21 @@ pub fn sweep(args: &SweepArgs, talk: Talk) -> Result<u8, Failure> {
     Ok(if failed { crate::UNMET } else { 0 })
 }
 
+/// The files of a folder of results, beside its journal.
+const WITHIN: [(&str, Kind); 4] = [
+    ("report.html", Kind::Page),
+    ("points.parquet", Kind::PointsTable),
+    ("points.json", Kind::Points),
+    ("best.toml", Kind::Winner),
+];
+
 /// The files that a sweep writes, beside its journal.
 fn outputs(args: &SweepArgs) -> Vec<(PathBuf, Kind)> {
     let named = [(&args.report, Kind::Page), (&args.parquet, Kind::PointsTable), (&args.best, Kind::Winner)];
     let named = named.into_iter().filter_map(|(path, kind)| Some((path.clone()?, kind)));
     // A folder that is not there yet is made with the journal.
     let folder = args.out.iter().filter(|folder| folder.is_dir());
-    let within = folder.flat_map(|folder| {
-        [
-            ("report.html", Kind::Page),
-            ("points.parquet", Kind::PointsTable),
-            ("points.json", Kind::Points),
-            ("best.toml", Kind::Winner),
-        ]
-        .map(|(name, kind)| (folder.join(name), kind))
-    });
+    let within = folder.flat_map(|folder| WITHIN.map(|(name, kind)| (folder.join(name), kind)));
     named.chain(within).collect()
 }
 
@@ -104,7 +104,7 @@ fn take_up(args: &SweepArgs, bench: &mut Bench<'_>, talk: Talk) -> Result<Option
         } else if !args.dry_run {
             let (own, lines) = bench.resume(folder, &program)?;
             damaged(folder, lines);
-            output::remove_parts(folder)?;
+            output::remove_parts(folder, &WITHIN.map(|(name, _)| name))?;
             journal = Some(own);
         }
     }
