@@ -45,6 +45,12 @@ pub trait DeviceConfig: Send + Sync + 'static {
     fn layout_of_store(&self) -> String {
         String::new()
     }
+
+    /// More of them, for a device of this name and capacity: stores that were made before they were compared do not bear them, and are taken
+    /// as they are.
+    fn details_of_store(&self, _name: &str, _capacity: ByteLen) -> String {
+        String::new()
+    }
 }
 
 /// What a machine may know while it is made.

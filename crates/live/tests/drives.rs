@@ -167,6 +167,35 @@ fn a_store_that_does_not_fit_is_refused_and_left_alone() {
     assert!(refusal(&stack, dir.path(), true).contains("its log"));
 }
 
+/// Also what says where data lie without changing shape or capacity.
+#[test]
+fn options_that_say_how_data_lie_are_part_of_a_store() {
+    let fast = "mapping = { kind = \"fast\", log_blocks = 6";
+    let dftl = "mapping = { kind = \"dftl\", cmt_size = \"8 KiB\" }";
+    let wear = "reclaim_unit = \"superblock\"\nwear = { factory_bad = \"1/20\", serial = ";
+    let base = |options: &str| format!("{EXPORT}{}{options}\n", ssd("top", ""));
+    let sized = |spare: &str| {
+        let text = base("").replace("blocks_per_plane = 40\n", "capacity = \"6 MiB\"\n");
+        text.replace("spare_factor = 0.4", &format!("spare_factor = {spare}"))
+    };
+    for (made, other) in [
+        (sized("0.4"), sized("0.3")),
+        (base(&format!("{fast} }}")), base(&format!("{fast}, interleave = 4 }}"))),
+        (
+            base(&format!("{fast} }}")),
+            base(&format!("{fast} }}\nallocation_order = [\"plane\", \"die\", \"chip\", \"channel\"]")),
+        ),
+        (base(dftl), base(&format!("{dftl}\ncheckpoint_interval = 8"))),
+        (base(&format!("{wear}0 }}")), base(&format!("{wear}1 }}"))),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        Served::start(options(&made, dir.path())).stop();
+        let said = refusal(&other, dir.path(), false);
+        assert!(said.contains("correct the options"), "{other}: {said}");
+        Served::start(options(&made, dir.path())).stop();
+    }
+}
+
 #[test]
 fn create_on_a_drive_that_holds_data_keeps_them() {
     let dir = tempfile::tempdir().expect("a directory");

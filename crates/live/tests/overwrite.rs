@@ -256,7 +256,8 @@ fn the_last_good_leg_is_failed_by_an_explicit_word_only() {
     ask(&server, "scrub m report").expect("the mirror serves when its leg is said to be active");
     whole(&server);
     assert_eq!(client.read(0, 512), [7; 512]);
-    let unsaved = server.try_stop().expect_err("what was answered was never flushed, and nobody has heard of the loss");
+    let unsaved =
+        server.try_stop().expect_err("what was answered was never flushed, and nobody has heard of the loss");
     assert!(matches!(unsaved, ServeError::Unsaved { .. }), "{unsaved}");
 }
 

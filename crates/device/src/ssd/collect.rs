@@ -416,7 +416,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     pub(super) fn store_moved(&self, from: Ppn, to: Ppn, content: Content, window: Window, cx: &mut Cx<'_>) {
         let Some(medium) = cx.medium.as_deref_mut() else { return };
         let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
-        let oob = Oob { key: super::recover::key(content), seq: self.seq };
+        let oob = Oob { key: super::recover::key(content) | self.mode_mark(to), seq: self.seq };
         medium.program(cx.pool, &Program { unit, base, overlay: None, oob, window });
     }
 

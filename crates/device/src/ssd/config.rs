@@ -197,6 +197,10 @@ impl DeviceConfig for SsdConfig {
         self.label()
     }
 
+    fn details_of_store(&self, name: &str, capacity: ByteLen) -> String {
+        self.details(name, capacity).unwrap_or_default()
+    }
+
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
         let profile = self.chip()?;
         let geometry = self.geometry()?;

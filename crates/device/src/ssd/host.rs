@@ -765,7 +765,13 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             self.map.begin(Lpn(pages.end));
         }
         let mut pieces = Pieces::of_request(id, now, cause, Work::Write);
+        let extents = nandu_ftl::trim_journal::TrimJournal::extents_per_record(1 << self.host.page_bits);
+        let mut recorded = None;
         for lpn in (pages.first..pages.end).map(Lpn) {
+            if self.journal.pending() >= extents {
+                // What waits fits one record always: an erase on the way has a page for one.
+                recorded = Some(self.record_trims(cx, cause).later(recorded.unwrap_or(now)));
+            }
             let at = if M::PAGED { self.translate(lpn, &mut pieces, cx) } else { self.map.get(lpn) };
             match (at, self.host.part(&pages, lpn.0)) {
                 (None, _) => {}
@@ -774,9 +780,10 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 (Some(_), part) => self.write_page(lpn, part, Payload::NONE, &mut pieces, cx),
             }
         }
-        let extents = nandu_ftl::trim_journal::TrimJournal::extents_per_record(1 << self.host.page_bits);
         if flags.has(Flags::FUA) || self.journal.pending() >= extents {
-            let recorded = self.record_trims(cx, cause);
+            recorded = Some(self.record_trims(cx, cause).later(recorded.unwrap_or(now)));
+        }
+        if let Some(recorded) = recorded {
             if self.queue.any_record_waits() {
                 self.wait_for_records(&mut pieces, recorded);
             } else if recorded >= pieces.slowest.time.end.later(pieces.after.at) && pieces.answer().is_none()

@@ -245,9 +245,11 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let Carried { from, to, content, .. } = *carried;
         self.seq += 1;
         self.blocks.programmed(to, content);
+        // Where a tenant writes its pages anew they come into its cache, as the host's do.
+        let slc = self.mode_of(to, Job::Gathered);
+        let key = super::recover::key(content) | self.mode_mark(to);
         let units = &self.stripes.units;
-        let (base, key) = (Some(units.place(from)), super::recover::key(content));
-        Page { key, seq: self.seq, base, ..Page::read(units.place(to), 0) }
+        Page { key, seq: self.seq, base: Some(units.place(from)), slc, ..Page::read(units.place(to), 0) }
     }
 
     /// A page moves inside its die when nothing stands before it any more.
@@ -288,7 +290,10 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let ready = After { at: self.stripes.may_begin(to, content, ready.at), ..ready };
         if !self.queue.program_waits(b) && self.comes_in_time(ready, to, cx.now) {
             let (plane, page) = self.stripes.plane_and_page(to);
-            let (PageTime { start, end, .. }, die) = self.lanes.program(plane, ready.at, self.serial, page);
+            let (PageTime { start, end, .. }, die) = match self.is_slc(to) {
+                true => self.program_in_slc(to, ready.at),
+                false => self.lanes.program(plane, ready.at, self.serial, page),
+            };
             if programs.is_gc() {
                 self.lanes.was_gc(plane, die);
                 self.note_folded(from, die);

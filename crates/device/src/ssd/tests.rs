@@ -3,8 +3,9 @@
 use super::*;
 use crate::nand::Cells;
 use nandu_base::{
-    ChargeTable, Content, DeviceConfig, Draft, Effect, Flags, Instant, IoError, Medium, Owner, Payload,
-    PayloadPool, Precondition, RequestTable, Rng, SECTOR, Sector, Stamp, State, TenantId,
+    ChargeTable, Content, Deal, DealError, Dealt, DeviceConfig, Draft, Effect, Flags, Instant, IoError,
+    Medium, Owner, Payload, PayloadPool, Precondition, RequestTable, Rng, SECTOR, Sector, Stamp, State,
+    TenantId,
 };
 use std::collections::BTreeSet;
 
@@ -236,6 +237,20 @@ impl Bench {
         let payload = self.requests[id].payload;
         self.pool.release(payload);
         self.requests.free(id);
+    }
+
+    /// Changes the space of tenants.
+    fn deal(&mut self, deal: Deal) -> Result<Dealt, DealError> {
+        self.catch_up();
+        self.call(|machine, cx| machine.deal(deal, cx)).0
+    }
+
+    /// Writes one page of so many sectors, and what each of them holds then.
+    fn put(&mut self, serial: u32, page: u64, sectors: u64) -> Stamp {
+        let stamp = Stamp::new(serial, page * sectors);
+        let (id, _) = self.issue(Op::Write, page * sectors, sectors, Payload::run(stamp), Flags::NONE);
+        self.end(id);
+        stamp
     }
 
     fn stamps(&mut self, sector: u64, sectors: u64) -> Vec<Stamp> {

@@ -102,9 +102,16 @@ pub struct Drive {
     pub shape: Shape,
     /// The rest in words; what is longer than fits a label is not compared.
     pub said: String,
+    /// The same without what stores that were made before do not bear: they are taken as they are.
+    pub before: String,
 }
 
 impl Drive {
+    /// Whether a store that bears this label holds such a drive.
+    fn is(&self, found: &Drive) -> bool {
+        found.shape == self.shape && (found.said() == self.said() || found.said == self.before)
+    }
+
     fn said(&self) -> &[u8] {
         &self.said.as_bytes()[..self.said.len().min(SUM - SAID)]
     }
@@ -358,7 +365,8 @@ fn read_label(page: &[u8]) -> Option<(u32, Drive)> {
     }
     let shape = Shape::from_words([word(16), word(24), word(32), word(40)])?;
     let said = page[SAID..SUM].get(..usize::try_from(word(48)).ok()?)?;
-    Some((word(8) as u32, Drive { shape, said: String::from_utf8_lossy(said).into_owned() }))
+    let said = String::from_utf8_lossy(said).into_owned();
+    Some((word(8) as u32, Drive { shape, before: said.clone(), said }))
 }
 
 /// A store that was opened.
@@ -450,7 +458,7 @@ fn recognise(file: &File, drive: &Drive, len: u64) -> Result<(), Unfit> {
             Some((version, found)) if version != found.shape.version() => {
                 return Err(Unfit::Version(version));
             }
-            Some((_, found)) if found.shape == drive.shape && found.said() == drive.said() => return Ok(()),
+            Some((_, found)) if drive.is(&found) => return Ok(()),
             Some((_, found)) => return Err(Unfit::Other(found)),
             None => {}
         }

@@ -65,6 +65,12 @@ pub(super) fn open(
                     layout if layout.is_empty() => {}
                     layout => said += &format!(", {layout}"),
                 }
+                let before = said.clone();
+                match config.details_of_store(&part.name, ByteLen(capacity)) {
+                    details if details.is_empty() => {}
+                    details => said += &format!(", {details}"),
+                }
+                let said = [said, before];
                 let drive =
                     emulated(options, node as u32, config.store(), spec, said, completions).map_err(fail)?;
                 media.gone.extend(drive.gone.into_iter().map(|what| (part.name.clone(), what)));
@@ -125,7 +131,7 @@ fn emulated(
     node: u32,
     store: Option<&str>,
     spec: &MediumSpec,
-    said: String,
+    said: [String; 2],
     completions: &Arc<Completions>,
 ) -> Result<Emulated, LegError> {
     let (shape, form) = match *spec {
@@ -157,7 +163,8 @@ fn emulated(
         return Ok(Emulated { link, computed: Some(computed), says, gone: Vec::new() });
     };
     let path = options.base.join(store);
-    let drive = Drive { shape, said };
+    let [said, before] = said;
+    let drive = Drive { shape, said, before };
     let opened = match file::open(&path, &drive, options.create, options.salvage) {
         Ok(opened) => opened,
         Err(error) if error.missing => {

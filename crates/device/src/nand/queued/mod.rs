@@ -670,8 +670,9 @@ impl Queued {
         // Nobody asks for it elsewhere.
         let pool = if is_first || self.keeps_order() { self.pool_of(block) } else { NONE as usize };
         let erase = if is_first { self.youngest_erase(pool) } else { NONE };
-        // What a part is laid over must be there, and what a page moves from; a read that comes before has waited for it.
-        let is_read = job != Job::MoveWithin && (after != NONE || order.after.node != NONE);
+        // What a part is laid over must be there, and what a page moves from; a read of it that comes before has waited for that. A read of
+        // a map page has not.
+        let is_read = job != Job::MoveWithin && after != NONE;
         let base = page.base.filter(|_| !is_read);
         let base = base.map_or(NONE, |base| self.writer[base.0 as usize]);
         let before = match self.changes.get(pool) {

@@ -6,6 +6,8 @@
 use super::tenants::IsolationConfig;
 use super::unit::Unit;
 use super::{MapConfig, SsdConfig};
+use nandu_base::ByteLen;
+use nandu_ftl::placement::Axis;
 
 impl SsdConfig {
     pub(super) fn label(&self) -> String {
@@ -30,6 +32,44 @@ impl SsdConfig {
             said += ", an SLC cache";
         }
         said
+    }
+
+    /// What decides further where data lie: how many blocks there are, which of them are for checkpoints or bad, and where pages of a log-block
+    /// map have their places.
+    pub(super) fn details(&self, name: &str, capacity: ByteLen) -> Option<String> {
+        let (chip, geometry) = (self.chip().ok()?, self.geometry().ok()?);
+        let layout = self.layout(&chip, geometry, self.gc.threshold).ok()?;
+        let mut said = format!("{} blocks of {} pages in a plane", layout.blocks, layout.pages);
+        if let Some((_, interleave)) = self.mapping.log_block() {
+            said += &format!(
+                ", {interleave} pages in a row, over {}",
+                self.allocation_order.map(axis_word).join(" ")
+            );
+        } else {
+            let logical = u32::try_from(capacity.0 / chip.page.0).ok()?;
+            let shape = self.mapping.shape(logical, chip.page.0, layout.pages).ok()?;
+            let anchors = self.anchors(&layout, &shape.owned((0..self.places()).map(|_| None)));
+            if anchors > 0 {
+                said += &format!(", {anchors} of them for checkpoints");
+            }
+        }
+        let bad = self.wear.factory_bad;
+        if bad.num > 0 {
+            said += &format!(
+                ", {}/{} of them bad as in number {} of `{name}`",
+                bad.num, bad.den, self.wear.serial
+            );
+        }
+        Some(said)
+    }
+}
+
+fn axis_word(axis: Axis) -> &'static str {
+    match axis {
+        Axis::Channel => "channels",
+        Axis::Chip => "chips",
+        Axis::Die => "dies",
+        Axis::Plane => "planes",
     }
 }
 
@@ -72,6 +112,35 @@ mod tests {
     fn label(options: &str) -> String {
         let text = format!("profile = \"mlc-2019\"\nchannels = 2\ncapacity = \"1 GiB\"\n{options}");
         toml::from_str::<SsdConfig>(&text).expect("a drive").label()
+    }
+
+    #[test]
+    fn whatever_moves_data_is_among_the_details() {
+        let details = |options: &str| {
+            let text = format!("profile = \"mlc-2019\"\nchannels = 2\n{options}");
+            let drive = toml::from_str::<SsdConfig>(&text).expect("a drive");
+            drive.details("d", ByteLen::mib(512)).expect("it can be built")
+        };
+        let of = |more: &str| details(&format!("capacity = \"512 MiB\"\n{more}"));
+        let all = [
+            of(""),
+            of("spare_factor = 0.2"),
+            of("pages_per_block = 256"),
+            of("mapping = { kind = \"dftl\", cmt_size = \"8 KiB\" }\ncheckpoint_interval = 8"),
+            of("mapping = { kind = \"fast\", log_blocks = 6 }"),
+            of("mapping = { kind = \"fast\", log_blocks = 6, interleave = 4 }"),
+            of(
+                "mapping = { kind = \"fast\", log_blocks = 6 }\nallocation_order = [\"plane\", \"die\", \"chip\", \"channel\"]",
+            ),
+            of("wear = { factory_bad = \"1/20\" }"),
+            of("wear = { factory_bad = \"1/20\", serial = 1 }"),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(!all[..at].contains(one), "{one}");
+        }
+        // What only chooses is not.
+        assert_eq!(of("gc = { kind = \"fifo\" }\nsuspension = {}"), all[0]);
+        assert_eq!(of("mapping = { kind = \"dftl\", cmt_size = \"8 KiB\" }"), all[0]);
     }
 
     /// The labels as version 0.1.0 wrote them: stores bear them.

@@ -33,6 +33,14 @@ impl SsdConfig {
         if self.mapping.is_paged() { MapArea::quota(row, shape.translation_pages()) } else { 0 }
     }
 
+    /// Tenants that the drive may have, each with a map of its own.
+    pub(super) fn places(&self) -> usize {
+        match self.isolation {
+            IsolationConfig::None => 0,
+            _ => self.tenants.len().max(self.max_tenants.unwrap_or(0) as usize),
+        }
+    }
+
     /// Blocks of each plane that checkpoints need.
     pub(super) fn anchors(&self, layout: &Layout, shape: &MapShape) -> u32 {
         let keeper =
@@ -178,10 +186,7 @@ impl SsdConfig {
             );
             return Err(BuildError::at("capacity", reason));
         }
-        let places = match self.isolation {
-            IsolationConfig::None => 0,
-            _ => self.tenants.len().max(self.max_tenants.unwrap_or(0) as usize),
-        };
+        let places = self.places();
         let shape = self.mapping.shape(logical as u32, page_bytes, layout.pages)?;
         let anchors = self.anchors(layout, &shape.clone().owned((0..places).map(|_| None)));
         let slc = self.slc_fixed(layout, width, chip)?;

@@ -130,3 +130,26 @@ fn tenants_begin_aged_in_units_of_their_own() {
     bench.cut(rng);
     bench.machine.check().unwrap();
 }
+
+#[test]
+fn bad_blocks_of_a_log_block_map_are_counted_after_a_start() {
+    let mut seen = 0;
+    for serial in 0..4 {
+        let toml = format!(
+            "profile = \"slc-2015\"\nblocks_per_plane = 40\npages_per_block = 4\nspare_factor = 0.4\n\
+             mapping = {{ kind = \"bast\", log_blocks = 2 }}\n\
+             wear = {{ factory_bad = \"1/10\", serial = {serial}, endurance = 6 }}\n"
+        );
+        let mut bench = Bench::new(&toml, None, Precondition::Empty);
+        if counter(&bench, "bad_blocks") == 0 {
+            continue;
+        }
+        seen += 1;
+        let (rng, mut newest) = (&mut Rng::new(4), vec![Stamp::ZERO; 96]);
+        bench.cut(rng);
+        wear_out(&mut bench, (0, 96), &mut newest, rng);
+        assert_eq!(counter(&bench, "bad_blocks"), 40 - 24 - 3, "serial {serial}");
+        keeps(&mut bench, &newest, rng);
+    }
+    assert!(seen > 0, "some drive has bad blocks from the factory");
+}

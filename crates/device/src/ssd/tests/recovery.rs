@@ -104,3 +104,29 @@ fn a_start_from_a_checkpoint_reads_a_fraction() {
         assert!(some * 4 < all && short < long, "{map}: {some} of {all} pages, {short} of {long} ns");
     }
 }
+
+/// One trim of a page here and a page there, over all of a drive that has few erased blocks left: it needs many records, and each of them a page.
+#[test]
+fn a_long_trim_of_many_runs_goes_on_record_where_blocks_are_scarce() {
+    let toml = "profile = \"slc-2015\"\nchannels = 1\nplanes_per_die = 1\nblocks_per_plane = 800\npages_per_block = 4\n\
+                page_size = \"512 B\"\nspare_factor = 0.4\n";
+    let mut bench = Bench::new(toml, None, Precondition::Empty);
+    let pages = bench.machine.limits().capacity.sectors();
+    let mut rng = Rng::new(1);
+    for page in (0..pages).step_by(2) {
+        bench.now += Span(1_000_000);
+        bench.put(1, page, 1);
+    }
+    for serial in 2..6000 {
+        bench.now += Span(1_000_000);
+        bench.put(serial, rng.below(pages / 2) * 2, 1);
+    }
+    let (id, _) = bench.issue(Op::Trim, 0, pages, Payload::NONE, Flags::NONE);
+    bench.end(id);
+    let (id, end) = bench.issue(Op::Flush, 0, 0, Payload::NONE, Flags::NONE);
+    bench.end(id);
+    bench.now = end;
+    bench.machine.check().expect("every invariant holds");
+    bench.cut(&mut rng);
+    assert!((0..pages).all(|at| bench.stamps(at, 1) == [Stamp::ZERO]));
+}

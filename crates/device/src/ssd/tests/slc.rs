@@ -242,3 +242,60 @@ fn a_cache_that_cannot_be_is_refused() {
         assert_eq!(error.key, Some("slc_cache"), "{text}: {error}");
     }
 }
+
+/// Pages that move to other pools of their tenant come into its cache, and say so: a start finds blocks of one mode.
+#[test]
+fn a_tenant_with_a_cache_shrinks_and_starts_again() {
+    let options = "isolation = { kind = \"vssd\" }\nmax_tenants = 2\nslc_cache = { static = \"192 KiB\", dynamic = 0 }\n";
+    let mut bench = Bench::new(&shared(options), None, Precondition::Empty);
+    let mut serial = 0;
+    let mut newest = vec![Stamp::ZERO; 400];
+    let mut put = |bench: &mut Bench, page: u64| {
+        serial += 1;
+        bench.now += Span(20_000_000);
+        newest[page as usize] = bench.put(serial, page, 4);
+    };
+    // The pages that stay lie in one pool: more of them than that pool may hold afterwards.
+    for page in 0..85 {
+        for lpn in [page, 250 + 3 * page % 150, 250 + (3 * page + 1) % 150, 250 + (3 * page + 2) % 150] {
+            put(&mut bench, lpn);
+        }
+    }
+    let resized = bench.deal(Deal::Resize { number: 1, size: ByteLen(500 << 10) }).expect("there is room");
+    bench.now = resized.holds_at;
+    for lpn in 200..220 {
+        put(&mut bench, lpn);
+    }
+    bench.now += Span(1_000_000_000);
+    bench.cut(&mut Rng::new(1));
+    bench.machine.check().expect("every invariant holds");
+    for page in (0..85).chain(200..220) {
+        assert_eq!(bench.stamps(page * 4, 1), [newest[page as usize]], "page {page}");
+    }
+}
+
+#[test]
+fn a_tenant_that_folds_waits_for_room_in_its_cache() {
+    let options = "isolation = { kind = \"vssd\" }\ngc = { mode = \"foreground\" }\n\
+                   slc_cache = { static = \"192 KiB\", dynamic = 0, when_full = \"fold\" }\n";
+    let mut bench = Bench::new(&shared(options), None, Precondition::Empty);
+    for page in 0..100 {
+        bench.now += Span(20_000_000);
+        bench.put(1, page, 4);
+    }
+    assert_eq!(counter(&bench, "slc_pages_written"), 100);
+    assert!(counter(&bench, "slc_folds_waited_for") > 0);
+}
+
+#[test]
+fn the_static_cache_of_tenants_is_that_of_their_table_after_a_start() {
+    let options = "isolation = { kind = \"vssd\" }\nmax_tenants = 3\nslc_cache = { static = \"192 KiB\", dynamic = 0 }\n";
+    let mut bench = Bench::new(&shared(options), None, Precondition::Empty);
+    let before = counter(&bench, "slc_blocks_allowed");
+    let resized = bench.deal(Deal::Resize { number: 2, size: ByteLen(600 << 10) }).expect("it shrinks");
+    bench.now = resized.holds_at;
+    let allowed = counter(&bench, "slc_blocks_allowed");
+    assert!(allowed < before, "{allowed} of {before}");
+    bench.cut(&mut Rng::new(1));
+    assert_eq!(counter(&bench, "slc_blocks_allowed"), allowed);
+}

@@ -410,3 +410,75 @@ fn who_changes_entries_pays_for_writing_them_whoever_sets_it_off() {
     assert!(bench.charges_match(), "I-13");
     bench.machine.check().unwrap();
 }
+
+const DEBT: &str = "reclaim_unit = \"superblock\"\nmax_tenants = 2\nisolation = { kind = \"shared-space\", \
+                    contribution = \"3/4\", reserve_min = 1, return_policy = \"on-demand\" }\n";
+
+#[test]
+fn a_tenant_goes_or_shrinks_when_all_its_free_units_were_called_back() {
+    for seed in 0..8 {
+        for deal in [Deal::Remove { number: 2 }, Deal::Resize { number: 2, size: ByteLen(200 << 10) }] {
+            let mut bench = Bench::new(&format!("{SHARED}{DEBT}"), None, Precondition::Filled);
+            bench.cells = None;
+            let rng = &mut Rng::new(seed);
+            burst(&mut bench, B, 600, rng).expect("it is served");
+            for _ in 0..2000 {
+                if counter(&bench, "tenant_1_units_lent_now") == 0 {
+                    break;
+                }
+                burst(&mut bench, A, 1, rng).expect("it is served");
+            }
+            let _ = bench.deal(deal); // whether it may is told by the drive; it ends
+            bench.machine.check().expect("every invariant holds");
+        }
+    }
+}
+
+#[test]
+fn a_debtor_pays_when_it_goes() {
+    let mut bench = Bench::new(&format!("{SHARED}{DEBT}"), None, Precondition::Filled);
+    bench.cells = None;
+    burst(&mut bench, B, 900, &mut Rng::new(2)).expect("it is served");
+    assert!(counter(&bench, "tenant_1_units_lent_now") > 0);
+    bench.deal(Deal::Remove { number: 2 }).expect("it pays first");
+    assert_eq!(counter(&bench, "tenant_1_units_lent_now"), 0);
+    bench.machine.check().expect("every invariant holds");
+}
+
+#[test]
+fn pages_that_move_when_a_tenant_shrinks_are_found_in_a_map_on_the_flash() {
+    let toml = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 96\npages_per_block = 8\n\
+                page_size = \"512 B\"\nspare_factor = 0.65\nisolation = { kind = \"vssd\" }\nmax_tenants = 2\n\
+                tenants = [{ name = \"a\", size = \"150 KiB\" }, { name = \"b\", size = \"150 KiB\" }]\n\
+                mapping = { kind = \"dftl\", cmt_size = 64 }\n";
+    let mut bench = Bench::new(toml, None, Precondition::Empty);
+    let (mut serial, mut newest) = (0, vec![Stamp::ZERO; 300]);
+    for page in 0..100 {
+        for lpn in [page, 200 + 3 * page % 100, 200 + (3 * page + 1) % 100, 200 + (3 * page + 2) % 100] {
+            serial += 1;
+            bench.now += Span(5_000_000);
+            newest[lpn as usize] = bench.put(serial, lpn, 1);
+        }
+    }
+    let resized = bench.deal(Deal::Resize { number: 1, size: ByteLen(200 * 512) }).expect("there is room");
+    bench.now = resized.holds_at;
+    for _ in 0..2 {
+        bench.machine.check().expect("every invariant holds");
+        for lpn in 0..100 {
+            assert_eq!(bench.stamps(lpn, 1), [newest[lpn as usize]], "page {lpn}");
+        }
+        bench.now += Span(1_000_000_000);
+        bench.cut(&mut Rng::new(1));
+    }
+}
+
+#[test]
+fn a_new_tenant_reads_nothing_that_waited_in_the_buffer() {
+    let options = "reclaim_unit = \"superblock\"\nisolation = { kind = \"vssd\" }\nmax_tenants = 2\n\
+                   write_buffer = { size = \"32 KiB\", dirty_share = 1 }\n";
+    let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Empty);
+    bench.put(7, 200, 4);
+    bench.deal(Deal::Remove { number: 2 }).expect("it goes");
+    bench.deal(Deal::Add { size: ByteLen(240 << 10) }).expect("there is room, at the same moment");
+    assert_eq!(bench.stamps(800, 1), [Stamp::ZERO]);
+}

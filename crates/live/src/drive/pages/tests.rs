@@ -17,7 +17,7 @@ const NEWS: u64 = 20_000;
 type State = Vec<Option<(Oob, u8)>>;
 
 fn open(path: &Path) -> (Pages, Arc<Shared>) {
-    let drive = Drive { shape: SHAPE, said: "flash for a test".into() };
+    let drive = Drive { shape: SHAPE, said: "flash for a test".into(), before: "flash for a test".into() };
     let opened = file::open(path, &drive, true, false).unwrap_or_else(|error| panic!("{error}"));
     let (shared, is_new) = (Arc::new(opened.shared), opened.is_new);
     let areas = Areas::new(LABEL, FORM.records(), NEWS);
@@ -266,7 +266,7 @@ type Found = Vec<Option<Option<(Oob, u8)>>>;
 
 /// What a start makes of the file: why it is refused, or each page, none where it is unreadable.
 fn start(path: &Path, salvage: bool) -> Result<(Found, Vec<String>), String> {
-    let drive = Drive { shape: SHAPE, said: "flash for a test".into() };
+    let drive = Drive { shape: SHAPE, said: "flash for a test".into(), before: "flash for a test".into() };
     let opened = file::open(path, &drive, false, salvage).map_err(|error| error.to_string())?;
     let areas = Areas::new(LABEL, FORM.records(), NEWS);
     let (mut pages, gone) =
