@@ -1,6 +1,7 @@
 //! Close: what is under way ends, both legs flush, every mark is cleared, and the superblocks say that the end was in order.
 //!
-//! A leg is not closed before everything that was sent to it is back.
+//! A leg is not closed before everything that was sent to it is back. With a leader that does not take some write the resync goes on first
+//! ([`super::stuck`]).
 
 use super::member::Proc;
 use super::{CLEAR, Mirror, Phase, RESYNC, SCRUB};
@@ -29,12 +30,14 @@ impl Mirror {
         self.stir = true;
         cx.cancel_wake(CLEAR);
         cx.cancel_wake(RESYNC);
+        self.hurry_resync();
         cx.cancel_wake(SCRUB);
     }
 
     pub(super) fn run_close(&mut self, step: CloseStep, cx: &mut Cx<'_>) -> bool {
         let used = |leg: usize, m: &Mirror| m.legs[leg].is_in();
         match step {
+            CloseStep::Drain if self.close_waits() => self.proc = Proc::None,
             CloseStep::Stragglers if self.legs.iter().all(|l| l.in_flight == 0) => {
                 self.phase = Phase::Closed;
                 self.proc = Proc::None;

@@ -1,6 +1,6 @@
 //! Copies from leg to leg: the resync of stale regions, and the repair of what one leg could not return.
 //!
-//! A copy claims its extent before it reads and keeps it until it is written (R-LOCK). A resync takes one region after
+//! A copy claims its extent before it reads and keeps it until it is written (R-LOCK). It goes around what the leader lacks. A resync takes one region after
 //! the other in the order of their numbers, in chunks, `resync_depth` at once and `resync_rate` bytes a second at most.
 //! The region is an active one meanwhile; when all of it is copied it is stale no longer, and its D and L are cleared
 //! like any other's, after both legs have flushed. What the leader cannot return stays stale and is tried again after
@@ -34,8 +34,9 @@ pub(super) struct Resync {
     failed: bool,
     /// Where to look for the next stale region.
     cursor: u32,
-    /// Whether this pass made some region current.
+    /// Whether this pass made some region current, and whether the leader could not return something.
     progress: bool,
+    unreadable: bool,
     /// Not before this.
     not_before: Instant,
     /// The timer is set.
@@ -47,7 +48,8 @@ pub(super) struct Resync {
 impl Mirror {
     /// Starts copies as far as the bounds allow.
     pub(super) fn pump_copies(&mut self, cx: &mut Cx<'_>) {
-        if self.phase != Phase::Running || self.proc.is_any() || !self.is_pair() {
+        let goes_on = self.phase == Phase::Running || self.close_waits();
+        if !goes_on || self.proc.is_any() || !self.is_pair() {
             return;
         }
         self.pump_repairs(cx);
@@ -69,9 +71,13 @@ impl Mirror {
         }
         let Some(region) = self.stale.next(self.resync.cursor) else {
             self.resync.cursor = 0;
+            let unreadable = std::mem::take(&mut self.resync.unreadable);
             if !std::mem::take(&mut self.resync.progress) {
                 // Nothing but what the leader cannot return: later.
                 self.resync.not_before = cx.now + self.bitmap_delay;
+                if unreadable && self.paces[self.leader].stuck {
+                    self.lose_failed(self.leader, cx);
+                }
             }
             return self.next_region(cx);
         };
@@ -97,7 +103,7 @@ impl Mirror {
                 return false;
             }
             let upto = end.min(next + self.chunk);
-            if self.rate > 0 {
+            if self.rate > 0 && self.phase == Phase::Running {
                 let span = (u128::from(upto - next) * 1_000_000_000).div_ceil(u128::from(self.rate));
                 self.resync.not_before = Instant(cx.now.0 + span as u64);
             }
@@ -136,6 +142,11 @@ impl Mirror {
         }
     }
 
+    /// The timer was cancelled; what is left goes on without a rest.
+    pub(super) fn hurry_resync(&mut self) {
+        (self.resync.armed, self.resync.not_before) = (false, Instant::ZERO);
+    }
+
     pub(super) fn resync_timer(&mut self) {
         self.resync.armed = false;
         self.stir = true;
@@ -170,12 +181,29 @@ impl Mirror {
             self.copy_over(i, false, cx); // the resync rewrites it, or the source lacks it
             return;
         }
-        // Neither a source that lacks data nor a write of the same block under way at the target.
-        if self.lag.iter().any(|lag| lag.lacks(op.start, op.end)) {
+        // No write of the same block under way at the target, and nothing from a source that lacks it. What the leader lacks the
+        // other leg has: a resync goes around it.
+        let (source, target) = (&self.lag[from], &self.lag[1 - from]);
+        if target.lacks(op.at, op.end) || repair && source.lacks(op.at, op.end) {
             self.copy_wait.push(i);
             return;
         }
-        self.send_copy(i, from, Op::Read, cx);
+        let (mut at, end) = (op.at, op.end);
+        let mut upto = at;
+        while at < end {
+            upto = end.min(source.border(at));
+            if !source.lacks(at, upto) {
+                break;
+            }
+            at = upto;
+        }
+        let op = &mut self.ops[i as usize];
+        (op.at, op.upto) = (at, upto);
+        if at == end {
+            self.copy_over(i, true, cx);
+        } else {
+            self.send_copy(i, from, Op::Read, cx);
+        }
     }
 
     /// Copies that waited for delayed writes of their extent.
@@ -194,9 +222,9 @@ impl Mirror {
         let draft = Draft {
             op: what,
             flags: op.flags,
-            offset: ByteOffset(op.start),
-            len: ByteLen(op.end - op.start),
-            payload: op.payload,
+            offset: ByteOffset(op.at),
+            len: ByteLen(op.upto - op.at),
+            payload: op.payload.slice(ByteLen(op.at - op.start)),
             cookie: Tag::Data.cookie(leg, i),
         };
         let l = &mut self.legs[leg];
@@ -227,6 +255,7 @@ impl Mirror {
             (true, Some(_)) => {
                 self.count.read_errors[leg] += 1;
                 self.count.resync_unreadable += u64::from(!repair);
+                self.resync.unreadable |= !repair;
                 self.copy_over(i, false, cx);
             }
             (false, None) => self.copied(i, leg, repair, cx),
@@ -251,9 +280,15 @@ impl Mirror {
             self.want_flush(leg, n, cx);
             self.count.repairs += 1;
         } else {
-            self.count.resync_bytes += op.end - op.start;
+            self.count.resync_bytes += op.upto - op.at;
         }
-        self.copy_over(i, true, cx);
+        let op = &mut self.ops[i as usize];
+        op.at = op.upto;
+        if op.at < op.end {
+            self.copy_begin(i, cx);
+        } else {
+            self.copy_over(i, true, cx);
+        }
     }
 
     fn copy_over(&mut self, i: u32, good: bool, cx: &mut Cx<'_>) {

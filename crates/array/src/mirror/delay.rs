@@ -14,8 +14,8 @@
 //! when its queue is empty, or is below `resume_below` and the last drained request took less than twice the median
 //! (O1-8).
 //!
-//! **Errors** (O1-18). What fails waits again. After `write_retries` failures in a row the leg is out. A leader that alone
-//! holds some regions rests for `bitmap_delay` instead. When no other leg has the data they are lost, and reported.
+//! **Errors** (O1-18). What fails waits again. What has failed more than `write_retries` times has the leg left out. Of a leader that alone
+//! holds some regions it rests ([`super::stuck`]). When no other leg has the data they are lost, and reported.
 //!
 //! **Estimators** are integers: a quantile moves up or down by a sixteenth of itself, in the ratio of the quantile.
 
@@ -23,7 +23,7 @@ use super::lag::Changes;
 use super::op::Part;
 use super::policy::{Ack, Limit};
 use super::quantile::Quantile;
-use super::{Mirror, REST, Tag, WAIT};
+use super::{Mirror, Tag, WAIT};
 use nandu_base::{
     ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Ratio, ReqId, Span,
 };
@@ -43,10 +43,10 @@ pub(super) struct Pace {
     last: Span,
     /// It says that garbage collection is in its way.
     pub(super) pressed: bool,
-    /// Failures in a row.
-    failures: u8,
-    /// Nothing is drained before.
-    rests_until: Instant,
+    /// What it has failed too often is not tried before.
+    pub(super) rests_until: Instant,
+    /// It may not be left out although it has failed something too often.
+    pub(super) stuck: bool,
     /// Times it became delayed, and the time it was so.
     pub(super) delays: u64,
     pub(super) delayed_for: Span,
@@ -60,8 +60,8 @@ impl Pace {
             median: Quantile::new(Ratio { num: 1, den: 2 }),
             last: Span::ZERO,
             pressed: false,
-            failures: 0,
             rests_until: Instant::ZERO,
+            stuck: false,
             delays: 0,
             delayed_for: Span::ZERO,
         }
@@ -239,7 +239,6 @@ impl Mirror {
             return;
         }
         let pace = &mut self.paces[leg];
-        pace.failures = 0;
         pace.last = span;
         pace.median.add(span);
         if let Some(apart) = apart {
@@ -298,16 +297,17 @@ impl Mirror {
         if !self.legs[leg].writes || self.lag[leg].waiting() == 0 {
             return;
         }
-        if cx.now < self.paces[leg].rests_until || self.is_kept(leg, cx) {
+        if self.is_kept(leg, cx) {
             return;
         }
+        let tries = if cx.now < self.paces[leg].rests_until { self.write_retries } else { u8::MAX };
         let order = match self.policy.sweep && !self.exposure.is_late {
             true => super::lag::Order::Sweep(self.policy.batch),
             false => super::lag::Order::Oldest,
         };
         while self.lag[leg].draining() < self.policy.depth {
             let mut changes = std::mem::take(&mut self.changes);
-            let took = self.lag[leg].take(order, self.limits.max_io.0, cx.now, &mut changes, cx.pool);
+            let took = self.lag[leg].take(order, tries, self.limits.max_io.0, cx.now, &mut changes, cx.pool);
             self.apply(leg, changes, ReqId::NONE, cx);
             let Some(slot) = took else { return };
             self.send_flight(leg, slot, cx);
@@ -361,13 +361,15 @@ impl Mirror {
                 self.sample(leg, cx.now.since(sent), apart);
                 self.lag[leg].land(slot, &mut changes, cx.pool);
                 self.apply(leg, changes, id, cx);
+                self.look_whether_stuck(leg);
                 self.may_resume(leg, cx.now);
             }
             Some(error) => {
                 self.count.write_errors[leg] += 1;
-                self.lag[leg].put_back(slot, &mut changes, cx.pool);
+                let learns = error.kind == ErrorKind::Unsupported && !self.no_trim[leg];
+                let tries = self.lag[leg].put_back(slot, u8::from(!learns), &mut changes, cx.pool);
                 self.apply(leg, changes, ReqId::NONE, cx);
-                self.flight_failed(leg, error.kind, cx);
+                self.flight_failed(leg, error.kind, tries, cx);
             }
         }
     }
@@ -387,7 +389,7 @@ impl Mirror {
         }
     }
 
-    fn flight_failed(&mut self, leg: usize, kind: ErrorKind, cx: &mut Cx<'_>) {
+    fn flight_failed(&mut self, leg: usize, kind: ErrorKind, tries: u8, cx: &mut Cx<'_>) {
         if kind == ErrorKind::Gone {
             self.leave(leg, cx);
             return;
@@ -396,30 +398,30 @@ impl Mirror {
             self.no_trim[leg] = true; // trims are sent as write-zeroes from now on
             return;
         }
-        self.paces[leg].failures += 1;
-        if self.paces[leg].failures <= self.write_retries {
+        if tries <= self.write_retries {
             return;
         }
-        self.paces[leg].failures = 0;
         if !self.is_member(1 - leg) {
-            self.lose_queue(leg, cx);
+            self.lose_failed(leg, cx);
         } else if leg == self.leader && self.stale.count() > 0 {
-            self.paces[leg].rests_until = cx.now + self.bitmap_delay;
-            cx.wake_at(REST, self.paces[leg].rests_until);
+            self.rest(leg, cx);
         } else {
             self.leave(leg, cx);
         }
     }
 
-    /// The only leg does not take what was acknowledged: what waits is lost, and on record before any flush says otherwise.
-    /// What is under way goes on: until it is back nothing else may be sent to its place.
-    fn lose_queue(&mut self, leg: usize, cx: &mut Cx<'_>) {
+    /// The only leg that may lead does not take what was acknowledged: what has failed too often is lost, and on record before any flush
+    /// says otherwise. What is under way goes on: until it is back nothing else may be sent to its place.
+    pub(super) fn lose_failed(&mut self, leg: usize, cx: &mut Cx<'_>) {
         let mut gone = Vec::new();
-        self.lag[leg].drop_waiting(&mut gone, cx.pool);
+        self.lag[leg].drop_failed(self.write_retries, &mut gone, cx.pool);
         let mut changes = std::mem::take(&mut self.changes);
         for piece in &gone {
             self.lost.add(piece.start, piece.end);
             self.count.lost_bytes += piece.end - piece.start;
+            if self.is_pair() {
+                self.regions_of(piece.start, piece.end).for_each(|r| self.make_stale(r));
+            }
             let op = &mut self.ops[piece.writer as usize];
             if !op.acked {
                 op.tries[leg] = LOST;
@@ -431,7 +433,8 @@ impl Mirror {
             }
             changes.push((piece.writer, -1));
         }
-        self.legs[leg].want_lost();
+        self.legs.iter_mut().filter(|l| l.is_in() && l.writes).for_each(|l| l.want_lost());
         self.apply(leg, changes, ReqId::NONE, cx);
+        self.look_whether_stuck(leg);
     }
 }

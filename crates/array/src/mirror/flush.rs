@@ -4,7 +4,8 @@
 //! the leg flush that covers everything complete by then. It never counts a mixture of blocks here and blocks there. In
 //! mode `fast-leg` the follower counts by its map instead: every region in use since before the flush says L there,
 //! durably, or is flushed there (`flush_alone_needs_l_or_solo`). While a leg takes Solo nothing is answered
-//! (`solo_before_lone_ack`), and nothing before the list of lost data is durable.
+//! (`solo_before_lone_ack`), and nothing before the list of lost data is durable. What covers something that a leader does not take fails
+//! ([`super::stuck`]).
 //!
 //! **Clear (R-CLEAR).** A cycle looks at regions idle for `bitmap_delay`, oldest first: both legs flush until their last
 //! writes are covered on both, then D is cleared where nothing has begun meanwhile. When the active regions run out, a
@@ -17,16 +18,16 @@ use nandu_base::{Cx, Instant, ReqId};
 /// A client's flush that is not answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
-    id: ReqId,
+    pub(super) id: ReqId,
     /// Every write up to this version is covered.
-    version: u64,
+    pub(super) version: u64,
     /// The number that each leg must have flushed; zero when the leg does not count, [`LATER`] as long as its queue holds
     /// older writes.
-    need: [u64; 2],
+    pub(super) need: [u64; 2],
 }
 
 /// Not known before the delay queue holds nothing older.
-const LATER: u64 = u64::MAX;
+pub(super) const LATER: u64 = u64::MAX;
 
 /// The clearing cycle.
 #[derive(Debug, Default)]
@@ -96,7 +97,12 @@ impl Mirror {
 
     /// Whether a flush waits until the leg's queue is drained.
     pub(super) fn has_flush_for(&self, leg: usize) -> bool {
-        self.flushes.iter().any(|w| w.need[leg] == LATER) && !(self.policy.fast_flush && leg != self.leader)
+        self.flushes.iter().any(|w| w.need[leg] == LATER) && self.waits_for_queue(leg)
+    }
+
+    /// Whether flushes wait for the queue of the leg at all.
+    pub(super) fn waits_for_queue(&self, leg: usize) -> bool {
+        !(self.policy.fast_flush && leg != self.leader)
     }
 
     /// From the issue of the Pair superblock on, waiting flushes need the other leg too.
@@ -122,6 +128,7 @@ impl Mirror {
                 self.flushes[at] = w;
             }
         }
+        self.fail_flushes(cx);
         while let Some(&w) = self.flushes.front() {
             let held = self.is_held() && !self.planted.lone_flush_before_solo || !self.lost_is_durable();
             let covered = (0..2).all(|leg| !self.counts(leg) || self.covers(&w, leg));

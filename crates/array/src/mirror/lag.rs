@@ -28,6 +28,8 @@ pub struct Piece {
     pub oldest: u64,
     /// When that write was issued.
     pub since: Instant,
+    /// How often the leg has failed it, or what it took the place of.
+    pub tries: u8,
     /// Write, trim or write-zeroes.
     pub op: Op,
     /// Whether the write is durable when it completes.
@@ -183,6 +185,7 @@ impl Lag {
             self.remove(&old);
             piece.oldest = piece.oldest.min(old.oldest);
             piece.since = piece.since.min(old.since);
+            piece.tries = piece.tries.max(old.tries);
             let mut parts = -1;
             for (from, to) in [(old.start, piece.start), (piece.end, old.end)] {
                 if from < to {
@@ -216,18 +219,18 @@ impl Lag {
         self.hurried.push_back(start);
     }
 
-    fn next_hurried(&mut self) -> Option<Piece> {
+    fn next_hurried(&mut self, tries: u8) -> Option<Piece> {
         while let Some(start) = self.hurried.pop_front() {
             let piece = self.waiting.get(&start).copied();
-            if let Some(piece) = piece.filter(|p| !self.flies(p.start, p.end)) {
+            if let Some(piece) = piece.filter(|p| p.tries <= tries && !self.flies(p.start, p.end)) {
                 return Some(piece);
             }
         }
         None
     }
 
-    fn choose(&self, order: Order) -> Option<Piece> {
-        let free = |p: &&Piece| !self.flies(p.start, p.end);
+    fn choose(&self, order: Order, tries: u8) -> Option<Piece> {
+        let free = |p: &&Piece| p.tries <= tries && !self.flies(p.start, p.end);
         match order {
             Order::Oldest => self.order.iter().map(|(_, start)| &self.waiting[start]).find(free).copied(),
             Order::Sweep(_) => {
@@ -237,16 +240,18 @@ impl Lag {
         }
     }
 
-    /// Takes the next piece or batch; the number of its flight. A piece of more than `most` bytes goes in parts.
+    /// Takes the next piece or batch of those that have failed at most `tries` times; the number of its flight. A piece of more than
+    /// `most` bytes goes in parts, and one that has failed goes alone.
     pub fn take(
         &mut self,
         order: Order,
+        tries: u8,
         most: u64,
         now: Instant,
         changes: &mut Changes,
         pool: &mut PayloadPool,
     ) -> Option<u32> {
-        let whole = self.next_hurried().or_else(|| self.choose(order))?;
+        let whole = self.next_hurried(tries).or_else(|| self.choose(order, tries))?;
         self.remove(&whole);
         let first = whole.part(whole.start, whole.end.min(whole.start + most));
         if first.end < whole.end {
@@ -263,7 +268,8 @@ impl Lag {
                 let joins =
                     next.op == first.op && next.fua == first.fua && next.end - first.start <= batch.min(most);
                 let records = first.payload.is_metadata() || next.payload.is_metadata();
-                if !joins || records || self.flies(next.start, next.end) {
+                let failed = first.tries > 0 || next.tries > 0;
+                if !joins || records || failed || self.flies(next.start, next.end) {
                     break;
                 }
                 self.remove(&next);
@@ -351,9 +357,12 @@ impl Lag {
         });
     }
 
-    /// The flight has failed: what no newer piece covers waits again.
-    pub fn put_back(&mut self, slot: u32, changes: &mut Changes, pool: &mut PayloadPool) {
-        self.end_flight(slot, pool, |lag, piece, pool| {
+    /// The flight has failed, which counts as so many tries: what no newer piece covers waits again. How often its pieces have failed.
+    pub fn put_back(&mut self, slot: u32, tries: u8, changes: &mut Changes, pool: &mut PayloadPool) -> u8 {
+        let mut most = 0;
+        self.end_flight(slot, pool, |lag, mut piece, pool| {
+            piece.tries = piece.tries.saturating_add(tries);
+            most = most.max(piece.tries);
             let mut parts = -1;
             let mut at = piece.start;
             while at < piece.end {
@@ -374,23 +383,25 @@ impl Lag {
             pool.release(piece.payload);
             changes.push((piece.writer, parts));
         });
+        most
     }
 
-    /// Pieces over `gone` become as old as it.
+    /// Pieces over `gone` become as old as it, and have failed as often.
     fn inherit(&mut self, gone: &Piece) {
         let touched: Vec<u64> = self
             .waiting
             .range(..gone.end)
             .rev()
             .take_while(|(_, p)| p.end > gone.start)
-            .filter(|(_, p)| p.oldest > gone.oldest)
+            .filter(|(_, p)| p.oldest > gone.oldest || p.tries < gone.tries)
             .map(|(&start, _)| start)
             .collect();
         for start in touched {
             let mut piece = self.waiting[&start];
             self.remove(&piece);
-            piece.oldest = gone.oldest;
+            piece.oldest = piece.oldest.min(gone.oldest);
             piece.since = piece.since.min(gone.since);
+            piece.tries = piece.tries.max(gone.tries);
             self.insert(piece);
         }
     }
@@ -429,11 +440,6 @@ impl Lag {
                 });
             }
         }
-        self.drop_waiting(gone, pool);
-    }
-
-    /// Every piece that waits goes; what is under way stays.
-    pub fn drop_waiting(&mut self, gone: &mut Vec<Piece>, pool: &mut PayloadPool) {
         for (_, piece) in std::mem::take(&mut self.waiting) {
             pool.release(piece.payload);
             gone.push(piece);
@@ -441,6 +447,22 @@ impl Lag {
         self.order.clear();
         self.hurried.clear();
         (self.bytes, self.head) = (0, 0);
+    }
+
+    /// What has failed more than `tries` times, waiting or under way.
+    pub fn failed(&self, tries: u8) -> impl Iterator<Item = &Piece> {
+        let flying = self.flights().flat_map(|f| &f.pieces);
+        self.waiting.values().chain(flying).filter(move |p| p.tries > tries)
+    }
+
+    /// Pieces that wait and have failed more than `tries` times go; what is under way stays.
+    pub fn drop_failed(&mut self, tries: u8, gone: &mut Vec<Piece>, pool: &mut PayloadPool) {
+        let from = gone.len();
+        gone.extend(self.waiting.values().filter(|p| p.tries > tries));
+        for piece in &gone[from..] {
+            self.remove(piece);
+            pool.release(piece.payload);
+        }
     }
 }
 

@@ -106,6 +106,7 @@ impl Mirror {
                 }
                 ready
             }
+            Phase::Closing if self.close_waits() => false,
             Phase::Closing => {
                 self.proc = Proc::Close(CloseStep::Drain);
                 true
@@ -172,7 +173,7 @@ impl Mirror {
         self.lag[leg].clear(&mut gone, cx.pool);
         gone.iter().for_each(|piece| self.ops[piece.writer as usize].pieces[leg] = 0);
         self.paces.iter_mut().for_each(|p| p.resume(cx.now));
-        (self.paces[leg].pressed, self.no_trim[leg]) = (false, false);
+        (self.paces[leg].pressed, self.paces[leg].stuck, self.no_trim[leg]) = (false, false, false);
     }
 
     /// Marks reset (R-RESET): the leg that left lacks, as far as anybody knows, every region in use.

@@ -117,6 +117,7 @@ impl Operation {
             end: self.upto,
             oldest: self.version,
             since: self.sent,
+            tries: 0,
             op: if zeroes { Op::WriteZeroes } else { self.op },
             fua: self.flags.has(Flags::FUA),
             payload: self.payload.slice(ByteLen(self.at - self.start)),

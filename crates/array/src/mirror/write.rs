@@ -317,6 +317,8 @@ impl Mirror {
         if op.parts.iter().any(|p| matches!(p, Part::Flying | Part::Queued)) {
             if !op.acked && self.may_answer(i) {
                 self.answer(i, id, cx);
+            } else if !op.acked && self.waits_in_vain(i) {
+                self.answer_failed(i, id, cx);
             }
             return;
         }

@@ -42,6 +42,8 @@ pub struct Disk {
     pub bad: BTreeSet<u64>,
     /// The next so many writes of data fail.
     pub fail_writes: u32,
+    /// Sectors that cannot be written.
+    pub rejects: BTreeSet<u64>,
     /// The next flush fails.
     pub fail_flush: bool,
     /// The next so many writes of records fail.
@@ -83,6 +85,7 @@ impl Disk {
             lost: false,
             bad: BTreeSet::new(),
             fail_writes: 0,
+            rejects: BTreeSet::new(),
             fail_flush: false,
             fail_records: 0,
             data_end: data_end.sectors(),
@@ -367,7 +370,8 @@ fn serve(disk: &mut Disk, p: Pending, payload: Payload, pool: &mut PayloadPool) 
         Op::Write | Op::Trim | Op::WriteZeroes => {
             let record = p.first >= disk.data_end;
             let left = if record { disk.fail_records } else { disk.fail_writes };
-            let fails = left > 0;
+            let is_rejected = disk.rejects.range(p.first..p.first + p.count).next().is_some();
+            let fails = left > 0 || is_rejected;
             for (i, cell) in p.cells.into_iter().enumerate() {
                 if !fails || disk.rng.below(2) == 0 {
                     disk.put(p.first + i as u64, cell.clone());
@@ -378,7 +382,8 @@ fn serve(disk: &mut Disk, p: Pending, payload: Payload, pool: &mut PayloadPool) 
                 }
             }
             if fails {
-                *(if record { &mut disk.fail_records } else { &mut disk.fail_writes }) -= 1;
+                *(if record { &mut disk.fail_records } else { &mut disk.fail_writes }) =
+                    left.saturating_sub(1);
                 return whole(ErrorKind::WriteFailed);
             }
         }

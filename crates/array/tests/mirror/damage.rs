@@ -55,12 +55,12 @@ fn with_lost_data() -> World {
         w.pass(Span::from_us(3));
     }
     w.may_lose = true;
-    w.disk(B).fail_writes = 4;
+    w.disk(B).rejects.extend([13, 61]);
     w.lose(A);
     let all: Vec<u64> = (0..10).map(|i| w.write(i * 12 + 2, 3)).collect();
     w.wait(&all);
     w.pass(Span::from_ms(1));
-    w.disk(B).fail_writes = 0;
+    w.disk(B).rejects.clear();
     let f = w.flush();
     w.wait(&[f]);
     w.cut();

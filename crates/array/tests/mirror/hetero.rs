@@ -460,12 +460,12 @@ fn what_the_last_leg_cannot_store_is_an_error_until_it_is_written_again() {
             w.pass(Span::from_us(3));
         }
         w.may_lose = true;
-        w.disk(B).fail_writes = 4;
+        w.disk(B).rejects.extend([13, 38, 61]);
         w.lose(A);
         let all: Vec<u64> = (0..10).map(|i| w.write(i * 12 + 2, 3)).collect();
         w.wait(&all);
         w.pass(Span::from_ms(1));
-        w.disk(B).fail_writes = 0;
+        w.disk(B).rejects.clear();
         let lost = w.counter("lost_bytes");
         any += lost;
         let f = w.flush();

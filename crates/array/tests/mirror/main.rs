@@ -13,5 +13,6 @@ mod options;
 mod plants;
 mod random;
 mod scenarios;
+mod stuck;
 mod upkeep;
 mod world;

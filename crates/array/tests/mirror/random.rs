@@ -19,6 +19,8 @@ pub struct Mix {
     pub alone: bool,
     /// Scrubs, planned swaps, replaced legs.
     pub admin: bool,
+    /// A leg does not take some place until the next start.
+    pub bad_places: bool,
 }
 
 pub const ALL: Mix = Mix {
@@ -30,7 +32,9 @@ pub const ALL: Mix = Mix {
     freezes: true,
     alone: true,
     admin: true,
+    bad_places: false,
 };
+const BAD_PLACES: Mix = Mix { bad_places: true, ..ALL };
 
 struct Life {
     world: World,
@@ -110,7 +114,7 @@ impl Life {
                 self.world.disk(leg).bad.insert(first);
                 self.hurt = true;
             }
-            38 if self.mix.bad_writes && self.lost.is_none() && self.rng.below(4) == 0 => self.bad_write(),
+            38 if self.mix.bad_writes && self.lost.is_none() && self.may_go_bad() => self.bad_write(),
             39 if self.mix.freezes => {
                 let (leg, ms) = (self.rng.below(2) as usize, self.rng.between(1, 20));
                 self.world.freeze(leg, Span::from_us(ms * ms * 50));
@@ -120,10 +124,18 @@ impl Life {
         }
     }
 
+    fn may_go_bad(&mut self) -> bool {
+        self.mix.bad_places || self.rng.below(4) == 0
+    }
+
     fn bad_write(&mut self) {
         let leg = self.rng.below(2) as usize;
+        let place = self.mix.bad_places.then(|| self.extent());
         let mut disk = self.world.disk(leg);
         match self.rng.below(3) {
+            0 | 1 if place.is_some() => {
+                disk.rejects.extend(place.into_iter().flat_map(|(at, count)| at..at + count))
+            }
             0 => disk.fail_writes = 1,
             1 => disk.fail_writes = 4,
             _ => disk.fail_flush = true,
@@ -221,8 +233,8 @@ impl Life {
     fn heal_flush(&mut self) {
         for leg in [A, B] {
             let mut disk = self.world.disk(leg);
-            disk.fail_writes = 0;
-            disk.fail_flush = false;
+            (disk.fail_writes, disk.fail_flush) = (0, false);
+            disk.rejects.clear();
         }
     }
 
@@ -408,5 +420,20 @@ fn random_hetero_lives_end_well() {
         "leg_b_depth_waits",
     ] {
         assert!(figures.get(name).is_some_and(|&n| n > 0), "no life has `{name}`");
+    }
+}
+
+/// A resync takes its time, and the leader may not be left out meanwhile.
+#[test]
+fn random_hetero_lives_with_places_that_a_leg_does_not_take_end_well() {
+    for seed in seeds(150) {
+        let mut setup = hetero_setup(seed);
+        setup.config.resync_rate = ByteLen::kib(64 << (seed % 12));
+        let options = format!("{:?}", setup.hetero);
+        if let Err(wrong) = live(setup, BAD_PLACES, 150) {
+            panic!(
+                "bad places, seed {seed} (NANDU_MIRROR_SEED={seed} NANDU_MIRROR_SEEDS=1): {wrong}\n{options}"
+            );
+        }
     }
 }

@@ -23,6 +23,7 @@ fn piece(first: u64, count: u64, version: u32) -> Piece {
         end: (first + count) * SECTOR,
         oldest: u64::from(version),
         since: Instant(u64::from(version)),
+        tries: 0,
         op: Op::Write,
         fua: false,
         payload: Payload::run(Stamp::new(version, first)),
@@ -80,7 +81,7 @@ fn the_queue_agrees_with_a_plain_model() {
                     (first..first + count).for_each(|s| model.waiting[s as usize] = Some(version));
                 }
                 2 if flying.len() < 3 => {
-                    let took = lag.take(order, 20 * SECTOR, Instant(0), &mut changes, &mut pool);
+                    let took = lag.take(order, u8::MAX, 20 * SECTOR, Instant(0), &mut changes, &mut pool);
                     let Some(slot) = took else { continue };
                     let f = lag.flight(slot).expect("it flies");
                     let sectors = f.start / SECTOR..f.end / SECTOR;
@@ -106,7 +107,7 @@ fn the_queue_agrees_with_a_plain_model() {
                         }
                     }
                     if fails {
-                        lag.put_back(slot, &mut changes, &mut pool);
+                        lag.put_back(slot, 1, &mut changes, &mut pool);
                     } else {
                         lag.land(slot, &mut changes, &mut pool);
                     }
@@ -134,7 +135,7 @@ fn a_newer_write_takes_the_place_and_the_age_of_an_older_one() {
     lag.push(piece(20, 4, 2), &mut changes, &mut pool);
     lag.push(piece(0, 8, 3), &mut changes, &mut pool);
     assert_eq!((lag.floor(), lag.since(), lag.waiting()), (1, Some(Instant(1)), 2));
-    let slot = lag.take(Order::Oldest, 1 << 20, Instant(9), &mut changes, &mut pool).expect("waits");
+    let slot = lag.take(Order::Oldest, 0, 1 << 20, Instant(9), &mut changes, &mut pool).expect("waits");
     assert_eq!(lag.flight(slot).map(|f| f.start), Some(0), "it kept its place in the queue");
     assert_eq!(lag.border(0), 8 * SECTOR);
     lag.land(slot, &mut changes, &mut pool);
@@ -150,10 +151,46 @@ fn a_sweep_joins_what_touches_and_goes_round() {
     }
     let sweep = Order::Sweep(8 * SECTOR);
     let mut taken = Vec::new();
-    while let Some(slot) = lag.take(sweep, 1 << 20, Instant(0), &mut changes, &mut pool) {
+    while let Some(slot) = lag.take(sweep, 0, 1 << 20, Instant(0), &mut changes, &mut pool) {
         let f = lag.flight(slot).expect("it flies");
         taken.push((f.start / SECTOR, f.end / SECTOR));
         lag.land(slot, &mut changes, &mut pool);
     }
     assert_eq!(taken, [(4, 12), (12, 16), (30, 34)], "in batches of eight sectors at most");
+}
+
+#[test]
+fn what_has_failed_goes_alone_and_may_be_left_waiting() {
+    let mut pool = PayloadPool::new(Content::Stamps);
+    let (mut lag, mut changes) = (Lag::default(), Vec::new());
+    for (version, first) in [(1, 0), (2, 4), (3, 8)] {
+        lag.push(piece(first, 4, version), &mut changes, &mut pool);
+    }
+    let sweep = Order::Sweep(64 * SECTOR);
+    let mut take = |lag: &mut Lag, tries: u8, pool: &mut PayloadPool| {
+        let slot = lag.take(sweep, tries, 1 << 20, Instant(0), &mut changes, pool)?;
+        let f = lag.flight(slot).expect("it flies");
+        Some((slot, f.start / SECTOR, f.end / SECTOR))
+    };
+    assert_eq!(take(&mut lag, u8::MAX, &mut pool), Some((0, 0, 12)));
+    // A newer write of the middle comes meanwhile: it stands for what has failed.
+    lag.push(piece(5, 2, 4), &mut Vec::new(), &mut pool);
+    assert_eq!(lag.put_back(0, 1, &mut Vec::new(), &mut pool), 1);
+    assert_eq!((lag.failed(0).count(), lag.failed(1).count(), lag.waiting()), (5, 0, 5));
+    lag.push(piece(20, 4, 5), &mut Vec::new(), &mut pool);
+    let (slot, first, end) = take(&mut lag, 0, &mut pool).expect("one has not failed");
+    assert_eq!((first, end), (20, 24));
+    assert_eq!(take(&mut lag, 0, &mut pool), None);
+    lag.land(slot, &mut Vec::new(), &mut pool);
+    for expected in [(0, 4), (4, 5), (5, 7)] {
+        let (slot, first, end) = take(&mut lag, 1, &mut pool).expect("they wait");
+        assert_eq!((first, end), expected);
+        lag.land(slot, &mut Vec::new(), &mut pool);
+    }
+    let mut gone = Vec::new();
+    lag.drop_failed(0, &mut gone, &mut pool);
+    assert_eq!(
+        (gone.len(), lag.is_empty(), lag.floor(), lag.bytes(), pool.living()),
+        (2, true, u64::MAX, 0, 0)
+    );
 }
