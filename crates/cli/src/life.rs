@@ -4,7 +4,7 @@ use crate::format::{count, energy, percent, power, shares, size, thousandths, ti
 use crate::table::Table;
 use nandu_sim::RunResult;
 use nandu_sim::energy::{LifetimeResult, RegionResult};
-use nandu_sim::steady::{LEAST, State};
+use nandu_sim::steady::{State, TOO_SHORT};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -144,11 +144,7 @@ pub fn life(result: &RunResult) -> String {
             percent(steady.slope_thousandths)
         );
     } else {
-        let _ = writeln!(
-            out,
-            "\ntoo short to say whether it was steady: each fifth of the run has to have {} requests",
-            count(LEAST)
-        );
+        let _ = writeln!(out, "\n{TOO_SHORT}");
     }
     out
 }

@@ -207,6 +207,8 @@ fn the_demo_is_quick_and_writes_its_page() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.out.contains("nandu-demo.html") && ran.out.contains("faster mean than ssd"), "{}", ran.out);
     assert!(ran.out.contains("saturated: latencies measure the queue"), "{}", ran.out);
+    assert!(ran.err.contains("warning: ssd, 7 % spare: saturated: requests came faster"), "{}", ran.err);
+    assert!(ran.err.contains("`mixed-zipf` is a generated load"), "{}", ran.err);
     narrow(&ran.out, &["demo"]);
     assert_eq!(support::files(folder.path()), ["nandu-demo.html"]);
 }
@@ -622,4 +624,52 @@ fn nothing_that_is_said_is_wider_than_a_hundred_columns() {
         widest = widest.max(ran.err.lines().map(|line| line.chars().count()).max().unwrap_or(0));
     }
     assert!(widest > 200, "the longest sentence has {widest} columns: nothing is shown");
+}
+
+/// A run of which nothing can be said is called so in words and in JSON, by whatever command measures it.
+#[test]
+fn what_is_too_short_says_so() {
+    let load = ["--gen", "requests=2000", "--extend", "0"];
+    let few = [&["--trace", "uniform"][..], &load].concat();
+    let axis = ["sweep", "small-ssd", "--axis", "device.ssd.channels=2,4", "--json"];
+    let spare =
+        ["--stack", "small-ssd", "--axis", "device.ssd.spare_factor=0.2,0.3", "--p99", "10s", "--json"];
+    let cases: [(Vec<&str>, &[&str], &str); 4] = [
+        ([&["run", "small-ssd", "--json"][..], &few].concat(), &["/state"], "note: too short"),
+        (
+            [&["compare", "small-ssd", "page-map", "--json"][..], &few].concat(),
+            &["/stacks/0/state", "/stacks/1/state", "/stacks/1/result/state"],
+            "note: too short",
+        ),
+        ([&axis[..], &few].concat(), &["/rows/0/state", "/rows/1/state"], "note: 2 points too short"),
+        (
+            [&["advise", "uniform"][..], &spare, &load].concat(),
+            &["/best/state", "/rows/0/state"],
+            "that ran all requests, the best among them, too short",
+        ),
+    ];
+    for (args, states, says) in cases {
+        let ran = nandu(&args);
+        assert_eq!(ran.code, 0, "{}: {}", args.join(" "), ran.err);
+        let said = format!("{says} to show a steady state: each fifth of a run has to have 1,000 requests");
+        assert!(ran.err.contains(&said), "{}: {}", args.join(" "), ran.err);
+        let json: Value = serde_json::from_str(&ran.out).expect("JSON");
+        for state in states {
+            assert_eq!(json.pointer(state), Some(&"too short".into()), "{}: {state}", args.join(" "));
+        }
+    }
+    // A run that is long enough says nothing of the kind.
+    let ran = nandu(&[
+        "run",
+        "memory",
+        "--trace",
+        "uniform",
+        "--gen",
+        "requests=6000",
+        "--gen",
+        "space=1MiB",
+        "--closed",
+        "1",
+    ]);
+    assert!(ran.code == 0 && !ran.err.contains("too short"), "{}{}", ran.out, ran.err);
 }

@@ -3,7 +3,7 @@
 use crate::format::{count, times};
 use nandu_sim::RunResult;
 use nandu_sim::samples::Samples;
-use nandu_sim::steady::State;
+use nandu_sim::steady::{State, TOO_SHORT};
 
 /// Means that differ by less are called the same.
 const SAME_MEAN: f64 = 0.01;
@@ -136,6 +136,20 @@ pub struct Caution {
     pub serious: bool,
 }
 
+/// What a reader must know of a run in this state; `None` where its figures are what they seem to be.
+pub fn of_state(state: State) -> Option<Caution> {
+    let (text, serious) = match state {
+        State::NotSteady => {
+            let text = "not in steady state: the figures are those of a transition; a longer load, --extend or --precondition aged \
+                        come nearer to what lasts";
+            (text.into(), true)
+        }
+        State::TooShort => (format!("{TOO_SHORT}; a longer load or --repeat says more"), false),
+        State::Steady | State::LoadVaries => return None,
+    };
+    Some(Caution { text, serious })
+}
+
 /// The cautions of a result, serious ones first.
 pub fn cautions(result: &RunResult) -> Vec<Caution> {
     let mut out = Vec::new();
@@ -157,11 +171,7 @@ pub fn cautions(result: &RunResult) -> Vec<Caution> {
         };
         out.push(Caution { text: text.into(), serious: false });
     }
-    if result.state == State::NotSteady {
-        let text = "not in steady state: the figures are those of a transition; a longer load, --extend or --precondition aged \
-                    come nearer to what lasts";
-        out.push(Caution { text: text.into(), serious: true });
-    }
+    out.extend(of_state(result.state));
     for workload in result.provenance.workloads.iter().filter(|w| w.origin == "stand-in") {
         let text = format!("`{}` is a generated load, not a recorded trace", workload.format);
         // Several workloads of one generator are said once.
@@ -297,6 +307,23 @@ mod tests {
             cautions(&row.result).iter().any(|c| c.serious && c.text.starts_with("not in steady"))
         };
         assert!(said(&rows[2]) && !said(&rows[3]));
+    }
+
+    #[test]
+    fn every_row_that_is_too_short_is_named() {
+        let short = || RunResult { state: State::TooShort, ..result(1000, 1000, false) };
+        let named = |all: [RunResult; 2]| {
+            all_cautions(&rows(["a", "b"].map(String::from).into_iter().zip(all).collect()))
+        };
+        let both = named([short(), short()]);
+        assert!(
+            both.len() == 1 && both[0].text.starts_with("too short to show") && !both[0].serious,
+            "{both:?}"
+        );
+        let one = named([short(), result(1000, 1000, false)]);
+        assert!(one.len() == 1 && one[0].text.starts_with("a: too short to show"), "{one:?}");
+        let varies = RunResult { state: State::LoadVaries, ..result(1000, 1000, false) };
+        assert_eq!(named([varies, result(1000, 1000, false)]), []);
     }
 
     #[test]

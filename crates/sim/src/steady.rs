@@ -28,6 +28,10 @@ pub const RULE: &str = "steady: in five equal parts of the run, IOPS (closed loo
 20 % of their average, their fitted line rises or falls by at most 10 % (SNIA PTS), and no drive\n\
 uses up its erased blocks";
 
+/// What is said of a run that is [too short](State::TooShort), with what it lacks.
+pub const TOO_SHORT: &str =
+    "too short to show a steady state: each fifth of a run has to have 1,000 requests and to last 1 ms";
+
 /// What is known of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum State {
@@ -227,5 +231,8 @@ mod tests {
         let of = |by_latency| state(of_history(&larger, 1_000_000, 5_000_000, by_latency).as_ref());
         assert_eq!((of(true), of(false)), (State::LoadVaries, State::Steady));
         assert_eq!(state(None).name(), "too short");
+        assert!(
+            TOO_SHORT.starts_with(State::TooShort.name()) && TOO_SHORT.contains("1,000") && LEAST == 1000
+        );
     }
 }

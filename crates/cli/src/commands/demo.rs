@@ -14,10 +14,11 @@ use crate::open::{Opened, open};
 use crate::output::{self, Kind};
 use crate::parallel;
 use crate::plan::{Common, Plan, extended, plan};
-use crate::race::{Race, race};
+use crate::race::{Race, race, warn};
 use crate::replay::Replay;
 use crate::report;
 use crate::talk::Talk;
+use crate::verdict::Row;
 use nandu_base::{Precondition, Ratio};
 
 /// One row: its name, the built-in stack, the options that differ, and the state of the drives.
@@ -50,15 +51,22 @@ pub fn demo(args: &DemoArgs, talk: Talk) -> Result<(), Failure> {
     let rows = race(&plans, parallel::cores(), true, talk)?;
     report::write(&args.report, "nandu demo", &rows)?;
     if args.json {
-        return output::print_json(&Race::of(&rows));
+        output::print_json(&Race::of(&rows))?;
+    } else {
+        output::print(&text(args, &rows))?;
     }
-    output::print(&format!(
+    warn(&rows, talk);
+    Ok(())
+}
+
+fn text(args: &DemoArgs, rows: &[Row]) -> String {
+    format!(
         "Eight ways to serve the same requests. Drives are full of data, except the new one.\n\n{}\n{}\n{}\nplots: {}\n",
-        table(&rows),
-        verdicts(&rows),
-        load_line(&rows),
+        table(rows),
+        verdicts(rows),
+        load_line(rows),
         args.report.display()
-    ))
+    )
 }
 
 fn plans(seed: u64) -> Result<Vec<Plan>, Failure> {

@@ -14,7 +14,7 @@ use crate::report::front;
 use crate::table::Table;
 use crate::talk::Talk;
 use nandu_experiment::sweep::{Asked, Prepared, Question, program};
-use nandu_sim::steady::State;
+use nandu_sim::steady::{State, TOO_SHORT};
 use nandu_sim::{Extension, RunOptions, RunWorkload};
 use nandu_sweep::measure::Bench;
 use nandu_sweep::survey::with_settings;
@@ -255,6 +255,11 @@ fn cautions(prepared: &Prepared, outcome: &Outcome, talk: Talk) {
         talk.warning(format!(
             "{points} not in steady state{count}: a longer load, --extend or --precondition aged come nearer to what lasts{hint}"
         ));
+    }
+    let short = outcome.rows.iter().filter(|r| r.state == State::TooShort).count();
+    if short > 0 {
+        let points = plural(short as u64, "point");
+        talk.note(format!("{points} {TOO_SHORT}; a longer load or --repeat says more"));
     }
     let saturated = outcome.rows.iter().filter(|r| !r.kept_up).count();
     if saturated > 0 {
