@@ -137,6 +137,59 @@ fn the_built_in_choice_is_searched_and_the_nearest_is_named() {
     assert!(none.code == 3 && none.out.contains("nothing meets the bounds; nearest: drive "), "{}", none.out);
 }
 
+/// What is chosen as spare / raw is told as vendors count it too: in the front, of the best, in its file and in JSON, as `nandu check` tells it.
+#[test]
+fn over_provisioning_stands_beside_spare_flash() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let load = ["advise", "mixed-zipf", "--limit", "1500", "--gen", "space=32MiB", "--extend", "0"];
+    let base = [&load[..], &["--budget", "6", "--p99", "10s"]].concat();
+    let (advice, code) = json(folder.path(), &[&base[..], &["--best", "best.toml"]].concat());
+    assert_eq!(code, 0, "{advice}");
+    let (checked, _) = json(folder.path(), &["check", "best.toml"]);
+    let named = |of: &Value| of.as_array().cloned().unwrap_or_default();
+    let mut drives = 0;
+    for drive in named(&advice["best"]["drives"]) {
+        let devices = named(&checked["stacks"][0]["devices"]);
+        let same = devices.iter().find(|device| device["name"] == drive["name"]).expect("it is in the file");
+        for key in ["spare_factor_thousandths", "over_provisioning_thousandths"] {
+            assert!(drive[key].is_u64() && drive[key] == same[key], "{key}: {drive} {same}");
+        }
+        drives += 1;
+    }
+    assert!(drives > 0, "{advice}");
+    let tenths = advice["best"]["drives"][0]["over_provisioning_thousandths"].as_u64().expect("a number");
+    let words = format!("(over-provisioning {}.{} %)", tenths / 10, tenths % 10);
+    let ran = nandu_in(folder.path(), &base);
+    let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let best = text.split("best: ").nth(1).expect("a best");
+    assert!(best.split(": p99").next().is_some_and(|best| best.contains(&words)), "{words}: {}", ran.out);
+    // The front has it in its column of settings, broken between words.
+    assert!(
+        ran.out.split("wanted: ").next().is_some_and(|front| front.contains("(over-provisioning")),
+        "{}",
+        ran.out
+    );
+    let file = fs::read_to_string(folder.path().join("best.toml")).expect("best.toml");
+    let head: String = file.lines().map_while(|line| line.strip_prefix("# ")).collect::<Vec<_>>().join(" ");
+    assert!(head.contains(&words), "{words}: {head}");
+    // Of a stack of one's own, where its spare flash varies; where it does not, JSON alone has it.
+    fs::write(folder.path().join("small.toml"), SMALL).expect("a stack");
+    let own = ["--stack", "small.toml", "--closed", "2", "--p99", "10s", "--axis"];
+    let spare = [&load[..], &own, &["device.ssd.spare_factor=0.2"]].concat();
+    let varies = nandu_in(folder.path(), &spare);
+    assert!(
+        varies.out.contains("best: spare_factor 0.2 (over-provisioning 25."),
+        "{}{}",
+        varies.out,
+        varies.err
+    );
+    let planes = [&load[..], &own, &["device.ssd.planes_per_die=1"]].concat();
+    let (still, _) = json(folder.path(), &planes);
+    assert!(still["best"]["drives"][0]["over_provisioning_thousandths"].is_u64(), "{still}");
+    let still = nandu_in(folder.path(), &planes);
+    assert!(still.code == 0 && !still.out.contains("over-provisioning"), "{}{}", still.out, still.err);
+}
+
 #[test]
 fn tenants_that_run_at_the_same_time_are_one_decision() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,11 +1,13 @@
 //! Stacks by name: a file, or one of those that come with Nandu.
 
 use crate::failure::Failure;
+use crate::format::percent;
 use crate::replay::{Replay, is_file_of_columns};
 use crate::tenancy;
 use nandu_base::registry::nearest;
 use nandu_base::{ByteLen, Registry};
-use nandu_stack::{BuildOptions, Built, Stack, StackFile, Workload};
+use nandu_stack::{BuildOptions, Built, BuiltPart, Stack, StackFile, Workload};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// The stacks that come with Nandu: name and text.
@@ -182,6 +184,40 @@ impl Opened {
 /// The capacity of an export.
 pub fn capacity(built: &Built, export: usize) -> ByteLen {
     built.parts[built.exports[export].node as usize].machine.limits().capacity
+}
+
+/// How much of its flash an SSD keeps from hosts, in thousandths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Spare {
+    /// Spare flash over all flash.
+    #[serde(rename = "spare_factor_thousandths")]
+    pub factor: u64,
+    /// Spare flash over what hosts can use, as vendors count.
+    #[serde(rename = "over_provisioning_thousandths")]
+    pub over_provisioning: u64,
+}
+
+impl Spare {
+    /// That of an SSD; `None` of anything else.
+    pub fn of(part: &BuiltPart) -> Option<Spare> {
+        let mut regions = Vec::new();
+        part.machine.wear(&mut regions);
+        let raw: u128 = regions.iter().map(|r| u128::from(r.cells) * u128::from(r.bits_per_cell) / 8).sum();
+        let user = u128::from(part.machine.limits().capacity.0);
+        let left = raw.checked_sub(user).filter(|_| part.kind == "ssd" && user > 0)?;
+        let thousandths = |of: u128| ((left * 1000 + of / 2) / of) as u64;
+        Some(Spare { factor: thousandths(raw), over_provisioning: thousandths(user) })
+    }
+
+    /// Both in words.
+    pub fn words(self) -> String {
+        format!("spare {} of the flash, {}", percent(self.factor), self.as_vendors_count())
+    }
+
+    /// Over-provisioning in words.
+    pub fn as_vendors_count(self) -> String {
+        format!("over-provisioning {}", percent(self.over_provisioning))
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! The last axis runs fastest, as in nested loops in the order of the file.
 
-use crate::axis::{Axis, Setting};
+use crate::axis::{Axis, Setting, Step};
 use crate::error::{SweepError, known};
 
 /// Most points of a sweep.
@@ -95,8 +95,13 @@ impl Space {
 
     /// The point in words: `ratio 0.1, spin_down 2 s`.
     pub fn label(&self, point: usize) -> String {
-        let names = self.names(point);
-        let parts = self.axes.iter().zip(names).map(|(a, name)| format!("{} {name}", a.name));
+        self.label_with(point, |_, _| String::new())
+    }
+
+    /// The point in words, with what is to be said of each step behind its name.
+    pub fn label_with(&self, point: usize, say: impl Fn(&Axis, &Step) -> String) -> String {
+        let steps = self.axes.iter().zip(self.steps(point)).map(|(axis, step)| (axis, &axis.steps[step]));
+        let parts = steps.map(|(axis, step)| format!("{} {}{}", axis.name, step.name, say(axis, step)));
         match self.axes.is_empty() {
             true => "as it is".into(),
             false => parts.collect::<Vec<_>>().join(", "),

@@ -2,12 +2,12 @@
 
 use crate::args::CheckArgs;
 use crate::failure::Failure;
-use crate::format::{percent, short_hash, size};
-use crate::open::{self, Opened, open};
+use crate::format::{short_hash, size};
+use crate::open::{self, Opened, Spare, open};
 use crate::output;
 use crate::plan;
 use crate::table::Table;
-use nandu_stack::{Built, BuiltPart};
+use nandu_stack::Built;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -91,9 +91,7 @@ fn branch(table: &mut Table, built: &Built, node: u32, depth: usize) {
     if limits.program_order {
         notes.push("writes in order".into());
     }
-    if let Some((spare, over)) = spare(part) {
-        notes.push(format!("spare {} of the flash, over-provisioning {}", percent(spare), percent(over)));
-    }
+    notes.extend(Spare::of(part).map(Spare::words));
     let max_io = limits.max_io.0;
     table.row([
         format!("{}{}", "  ".repeat(depth), part.name),
@@ -108,17 +106,6 @@ fn branch(table: &mut Table, built: &Built, node: u32, depth: usize) {
     for &child in &part.children {
         branch(table, built, child, depth + 1);
     }
-}
-
-/// Of an SSD in tenths of a percent: what of its flash is spare, and its spare flash over what hosts can use, as vendors count over-provisioning.
-fn spare(part: &BuiltPart) -> Option<(u64, u64)> {
-    let mut regions = Vec::new();
-    part.machine.wear(&mut regions);
-    let raw: u128 = regions.iter().map(|r| u128::from(r.cells) * u128::from(r.bits_per_cell) / 8).sum();
-    let user = u128::from(part.machine.limits().capacity.0);
-    let left = raw.checked_sub(user).filter(|_| part.kind == "ssd" && user > 0)?;
-    let tenths = |of: u128| ((left * 1000 + of / 2) / of) as u64;
-    Some((tenths(raw), tenths(user)))
 }
 
 #[derive(Serialize)]
@@ -158,12 +145,9 @@ struct CheckedDevice<'a> {
     erase_unit_bytes: Option<u64>,
     program_order: bool,
     volatile_cache: bool,
-    /// Spare flash over all flash of an SSD.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    spare_factor_thousandths: Option<u64>,
-    /// Spare flash over usable flash, as vendors count.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    over_provisioning_thousandths: Option<u64>,
+    /// Of an SSD.
+    #[serde(flatten)]
+    spare: Option<Spare>,
 }
 
 impl<'a> Checked<'a> {
@@ -188,8 +172,7 @@ impl<'a> Checked<'a> {
                 erase_unit_bytes: limits.erase_unit.map(|u| u.0),
                 program_order: limits.program_order,
                 volatile_cache: limits.volatile_cache,
-                spare_factor_thousandths: spare(part).map(|s| s.0),
-                over_provisioning_thousandths: spare(part).map(|s| s.1),
+                spare: Spare::of(part),
             }
         });
         Checked {

@@ -1,9 +1,13 @@
 //! What follows from a search: the front, the best, what binds it, the next knob, and how sure all that is.
 
+use super::choice::SPARE;
 use super::load::Load;
 use super::{Advisor, Variant, Variants};
 use crate::failure::Failure;
 use crate::format::{figure, shares, thousandths, time, words};
+use crate::open::Spare;
+use nandu_stack::{BuildOptions, BuiltPart};
+use nandu_sweep::axis::{Axis, Step};
 use nandu_sweep::bound::{Bound, Side};
 use nandu_sweep::id::Shared;
 use nandu_sweep::metric::{Kind, of_tenant};
@@ -12,6 +16,16 @@ use nandu_sweep::racing::{Found, PARTS};
 use nandu_sweep::{Figure, Figures};
 use serde::Serialize;
 
+/// An SSD of a variant.
+#[derive(Clone, Serialize)]
+pub struct Drive {
+    /// Its name in the stack.
+    pub name: String,
+    /// What of its flash is spare.
+    #[serde(flatten)]
+    pub spare: Spare,
+}
+
 /// A variant that ran all requests.
 #[derive(Clone, Serialize)]
 pub struct Row {
@@ -19,6 +33,12 @@ pub struct Row {
     pub point: usize,
     /// What it is.
     pub settings: String,
+    /// The same for people: where spare flash is chosen, with over-provisioning as vendors count it.
+    #[serde(skip)]
+    pub shown: String,
+    /// Its SSDs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<Drive>,
     /// What it costs.
     pub cost_thousandths: u64,
     /// Whether it meets the bounds on all traces.
@@ -265,9 +285,14 @@ fn row(advisor: &Advisor, point: usize, variant: &Variant) -> Result<Row, Failur
     });
     let figures: Vec<Figures> = figures.collect::<Result<_, _>>()?;
     let score = advisor.score(variant.cost, &figures);
+    let built = variant.stack.build(&BuildOptions::default())?;
+    let drive = |part: &BuiltPart| Some(Drive { name: part.name.clone(), spare: Spare::of(part)? });
+    let drives: Vec<Drive> = built.parts.iter().filter_map(drive).collect();
     Ok(Row {
         point,
         settings: advisor.space.label(point),
+        shown: shown(advisor, point, &drives),
+        drives,
         cost_thousandths: variant.cost,
         meets: score.missed == 0,
         missed_by_thousandths: score.missed,
@@ -282,6 +307,23 @@ fn row(advisor: &Advisor, point: usize, variant: &Variant) -> Result<Row, Failur
         },
         front: false,
         figures,
+    })
+}
+
+/// The variant in words, with the over-provisioning of its drives beside the spare flash that is chosen for them.
+fn shown(advisor: &Advisor, point: usize, drives: &[Drive]) -> String {
+    let is_chosen = |axis: &Axis, step: &Step, drive: &Drive| match advisor.variants {
+        Variants::Choice(_) => axis.name == SPARE,
+        Variants::Of(_) => {
+            step.settings.iter().any(|s| s.path == format!("device.{}.spare_factor", drive.name))
+        }
+    };
+    advisor.space.label_with(point, |axis, step| {
+        let chosen = drives.iter().filter(|drive| is_chosen(axis, step, drive));
+        let mut words: Vec<String> = chosen.map(|drive| drive.spare.as_vendors_count()).collect();
+        // The legs of a mirror are alike.
+        words.dedup();
+        if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
     })
 }
 

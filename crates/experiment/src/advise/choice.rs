@@ -12,6 +12,9 @@ use std::fmt::Write;
 /// An axis: its name and its steps.
 type Knob = (&'static str, &'static [&'static str]);
 
+/// The knob of the flash that hosts cannot use.
+pub const SPARE: &str = "spare";
+
 /// The knob of the order within dies, and its step for tenants.
 const SCHEDULER: &str = "scheduler";
 const BY_TENANT: &str = "by tenant";
@@ -19,7 +22,7 @@ const BY_TENANT: &str = "by tenant";
 const KNOBS: [Knob; 9] = [
     ("drive", &["tlc-2019", "mlc-2019", "slc-2019"]),
     ("channels", &["2", "4", "8"]),
-    ("spare", &["0.07", "0.15", "0.28", "0.4"]),
+    (SPARE, &["0.07", "0.15", "0.28", "0.4"]),
     ("map", &["in RAM", "dftl 1/8", "tpc 1/8"]),
     ("cache", &["none", "lru 1/64", "lru 1/16", "arc 1/16"]),
     ("segment", &["none", "32 KiB"]),
@@ -113,7 +116,7 @@ pub fn stack(space: &Space, point: usize, drives: &Drives) -> Result<StackFile, 
             of("drive"),
             of("channels"),
             bytes(capacity.0),
-            of("spare")
+            of(SPARE)
         );
         // The whole map has 4 B for each 4 KiB.
         let part = (capacity.0 / 1024 / 8).max(64 << 10);

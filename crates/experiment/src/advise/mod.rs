@@ -8,7 +8,7 @@ mod choice;
 mod cost;
 mod load;
 
-pub use advice::{Advice, Check, Next, Row, TenantLatency, lifetime};
+pub use advice::{Advice, Check, Drive, Next, Row, TenantLatency, lifetime};
 
 use crate::failure::Failure;
 use crate::format::{plural, visible};
@@ -558,7 +558,7 @@ impl Measure for &Advisor<'_> {
 /// # Errors
 /// The stack cannot be written down.
 pub fn winner(advisor: &Advisor, found: &Found, advice: &Advice) -> Result<Option<String>, Failure> {
-    let (Some(_), Some(point)) = (&advice.best, found.best) else { return Ok(None) };
+    let (Some(best), Some(point)) = (&advice.best, found.best) else { return Ok(None) };
     let tenants = tenants(advisor.asked)?;
     let replay = match tenants.first() {
         Some((_, loads)) => loads[0],
@@ -583,7 +583,8 @@ pub fn winner(advisor: &Advisor, found: &Found, advice: &Advice) -> Result<Optio
         workloads = together(advisor, &tenants)?;
     }
     let comment = format!(
-        "{label}, the best of {} that `nandu advise` looked at.\n\n{}\n\n  nandu run THIS {line}",
+        "{}, the best of {} that `nandu advise` looked at.\n\n{}\n\n  nandu run THIS {line}",
+        best.shown,
         plural(advice.looked_at as u64, "variant"),
         visible(&advice.summary())
     );

@@ -42,7 +42,7 @@ fn table(advice: &Advice) -> Table {
             lifetime(row.lifetime_years_thousandths),
             row.state.into(),
             meets,
-            row.settings.clone(),
+            row.shown.clone(),
         ]);
     }
     if skipped > 0 {
@@ -72,7 +72,7 @@ fn sentences(advice: &Advice) -> Vec<String> {
     let head = if advice.meets { "best" } else { "nothing meets the bounds; nearest" };
     out.push(format!(
         "{head}: {}: p99 {}, lifetime {}, cost {}",
-        best.settings,
+        best.shown,
         time(best.p99_ns),
         lifetime(best.lifetime_years_thousandths),
         thousandths(best.cost_thousandths)
@@ -145,7 +145,7 @@ pub fn page(advice: &Advice) -> String {
             row.state.into(),
             if row.meets { "yes".into() } else { "no".into() },
             if row.front { "yes".into() } else { String::new() },
-            row.settings.clone(),
+            row.shown.clone(),
         ];
         (advice.best.as_ref().is_some_and(|b| b.point == row.point), cells)
     });
@@ -189,7 +189,7 @@ fn picture(advice: &Advice) -> String {
         on_front: row.front,
         title: format!(
             "{}: cost {}, p99 {}, lifetime {}",
-            row.settings,
+            row.shown,
             thousandths(row.cost_thousandths),
             time(row.p99_ns),
             lifetime(row.lifetime_years_thousandths)
