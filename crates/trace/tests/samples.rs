@@ -1,4 +1,5 @@
-//! Files that the tools themselves wrote, or read: fio 3.33 and 3.42, blkparse 1.2.0.
+//! Files that the tools themselves wrote, or read: fio 3.33 and 3.42, blkparse 1.2.0; and lines of recordings as they are published. `samples/README.md`
+//! says where each comes from.
 //!
 //! `fio-3.33*` were written by one run of fio (`rw=randrw`, 16 requests of 4 KiB, `fsync=4`, `thinktime=2ms`, `log_offset=1`,
 //! `write_iolog`), `fio-3.42*` by one of a newer fio with `log_issue_time=1`. `made.blktrace.0` holds the events of `blktrace_api.h` as this project put them together, since recording needs a
@@ -118,4 +119,91 @@ fn a_parquet_column_that_does_not_fit_is_named() {
     );
     let e = e.unwrap_err().to_string();
     assert!(e.contains("column `time_ns`: there is none") && e.contains("--columns time:us=ts"), "{e}");
+}
+
+/// A sample of published lines, by its content alone: format, streams, span, and offset and length of its requests.
+#[test]
+fn published_lines_are_what_their_publishers_say() {
+    type Lines = (&'static str, &'static str, usize, u64, &'static [(Op, u64, u64)]);
+    let all: [Lines; 5] = [
+        (
+            "alibaba.csv",
+            "alibaba",
+            6,
+            763_000,
+            &[
+                (Op::Read, 126_703_661_056, 4096),
+                (Op::Write, 19_496_058_880, 77_824),
+                (Op::Write, 9_811_763_200, 12_288),
+                (Op::Write, 573_190_144, 12_288),
+                (Op::Write, 4_184_444_928, 4096),
+                (Op::Read, 126_703_644_672, 4096),
+                (Op::Write, 19_546_832_896, 4096),
+            ],
+        ),
+        (
+            "tencent-cbs.csv",
+            "tencent-cbs",
+            7,
+            0,
+            &[
+                (Op::Read, 12_910_952 * 512, 65_536),
+                (Op::Write, 6_338_688 * 512, 4096),
+                (Op::Read, 1_904_106_400 * 512, 196_608),
+                (Op::Read, 342_884_064 * 512, 131_072),
+                (Op::Read, 15_114_104 * 512, 4096),
+                (Op::Read, 140_441_472 * 512, 16_384),
+                (Op::Write, 15_361_816 * 512, 266_240),
+                (Op::Read, 23_803_384 * 512, 4096),
+                (Op::Write, 5_331_600 * 512, 2048),
+            ],
+        ),
+        (
+            "k5cloud.csv",
+            "k5cloud",
+            1,
+            5_924_393_000,
+            &[
+                (Op::Write, 7_155_568_640, 4096),
+                (Op::Write, 7_132_311_552, 8192),
+                (Op::Write, 15_264_690_176, 28_672),
+                (Op::Write, 28_121_042_944, 4096),
+                (Op::Write, 15_264_718_848, 4096),
+                (Op::Write, 7_155_568_640, 4096),
+            ],
+        ),
+        (
+            "fiu.blkparse",
+            "fiu",
+            1,
+            791_527_125,
+            &[
+                (Op::Write, 508_516_672 * 512, 4096),
+                (Op::Write, 508_516_680 * 512, 4096),
+                (Op::Write, 508_516_688 * 512, 4096),
+                (Op::Read, 283_193_112 * 512, 4096),
+                (Op::Read, 283_193_120 * 512, 4096),
+                (Op::Read, 283_193_184 * 512, 4096),
+            ],
+        ),
+        ("xperf.csv", "exchange-etw", 1, 0, &[(Op::Read, 0x1_8f0b_8000, 4096)]),
+    ];
+    for (name, format, streams, span, lines) in all {
+        let trace = sample(name);
+        assert_eq!((trace.meta.format.as_str(), trace.meta.origin), (format, Origin::Unknown), "{name}");
+        assert_eq!((trace.streams.len(), trace.span().0), (streams, span), "{name}");
+        let read: Vec<(Op, u64, u64)> =
+            trace.records.iter().map(|r| (r.op(), r.offset().0, r.len().0)).collect();
+        assert_eq!(read, lines, "{name}");
+    }
+    let whole_seconds = sample("tencent-cbs.csv").meta;
+    assert_eq!(whole_seconds.start_ns, 1_538_323_200_000_000_000);
+    assert!(
+        whole_seconds.notes.iter().any(|note| note.contains("whole seconds")),
+        "{:?}",
+        whole_seconds.notes
+    );
+    // The event is logged at its end; it took 283 us.
+    let xperf = sample("xperf.csv");
+    assert_eq!((xperf.meta.start_ns, xperf.service.expect("it is measured")[0].0), (8_329_000, 283_000));
 }

@@ -1,7 +1,7 @@
 //! FIU (SRCMap, I/O deduplication): `ts pid process lba size W|R major minor md5`, blank-separated.
 //!
 //! Time in ns, LBA and size in blocks of 512 B. The device, `major minor`, becomes the stream; process and digest are
-//! not kept. Source: README of the FIU traces in the SNIA IOTTA repository.
+//! not kept. Source: README of the FIU traces in the SNIA IOTTA repository; lines of theirs are in `tests/samples`.
 
 use super::{Format, Kind, Tried, no_note};
 use crate::builder::{Builder, Line};
@@ -65,10 +65,10 @@ mod tests {
     use crate::load::{LoadOptions, parse_bytes};
 
     #[test]
-    fn reads_published_lines() {
-        let text =
-            b"0 4892 syslogd 904265560 8 W 6 0 531e779e\n89966483133 4892 syslogd 904265568 8 R 6 1 00\n";
-        let t = parse_bytes(None, text, LoadOptions::default()).unwrap();
+    fn each_device_is_a_stream() {
+        let published = "0 4892 syslogd 904265560 8 W 6 0 531e779e\n";
+        let text = [published, "89966483133 4892 syslogd 904265568 8 R 6 1 00\n"].concat();
+        let t = parse_bytes(None, text.as_bytes(), LoadOptions::default()).unwrap();
         assert_eq!((t.meta.format.as_str(), t.span().0), ("fiu", 89_966_483_133));
         assert_eq!((t.records[0].offset_sectors(), t.streams[1].name.as_str()), (904_265_560, "6_1"));
     }
