@@ -8,12 +8,12 @@
 //! others late as well. Nor is anything done when a look itself comes late.
 //!
 //! What a read of a leg that hangs brings later must not come into memory that the client has back: with a timeout every read of
-//! a leg goes into a buffer of its own and is copied on its way up.
+//! a leg goes into a buffer of its own and is copied on its way up, also that of a record by a machine above.
 //!
 //! Cost: a copy of each read, one test for each request, and a look at all living requests of the stack four times in a
 //! timeout.
 
-use nandu_base::{Cx, Instant, Owner, ReqId, Span, State, TimerKey};
+use nandu_base::{ByteLen, Cx, Instant, Owner, Payload, PayloadPool, ReqId, Span, State, TimerKey};
 
 /// Looks for legs that hang.
 #[derive(Debug)]
@@ -62,6 +62,14 @@ impl Stalls {
         let mut late = sent.filter(|(_, r)| cx.now.since(r.submitted) >= self.timeout).map(|(_, r)| r.child);
         let leg = late.next()?;
         late.all(|other| other == leg).then_some(usize::from(leg))
+    }
+}
+
+/// A buffer for a read that may come back late, of the kind of `to`: a machine above reads its records into bytes.
+pub fn own_buffer(to: Payload, len: ByteLen, pool: &mut PayloadPool) -> Payload {
+    match to.is_metadata() {
+        true => pool.allocate_metadata(len),
+        false => pool.allocate_unfilled(len),
     }
 }
 

@@ -14,6 +14,7 @@
 
 use super::op::{Kind, Operation, Part};
 use super::{HEDGE, Mirror};
+use crate::stall::own_buffer;
 use nandu_base::{ByteLen, Cx, Instant, Payload, ReqId, Span};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -48,24 +49,23 @@ impl Mirror {
 
     /// The buffer for a read of a leg; the request that gets it is its only holder after [`Mirror::sent_buffer`].
     pub(super) fn read_buffer(&self, to: Payload, len: u64, cx: &mut Cx<'_>) -> Payload {
-        match self.has_stragglers() && !to.is_metadata() {
-            true => cx.pool.allocate_unfilled(ByteLen(len)),
+        match self.has_stragglers() {
+            true => own_buffer(to, ByteLen(len), cx.pool),
             false => to,
         }
     }
 
-    pub(super) fn sent_buffer(&self, buffer: Payload, to: Payload, cx: &mut Cx<'_>) {
-        if self.has_stragglers() && !to.is_metadata() {
+    pub(super) fn sent_buffer(&self, buffer: Payload, cx: &mut Cx<'_>) {
+        if self.has_stragglers() {
             cx.pool.release(buffer);
         }
     }
 
     /// A read from a buffer of its own is good.
     pub(super) fn take_buffer(&self, i: u32, id: ReqId, cx: &mut Cx<'_>) {
-        let op = &self.ops[i as usize];
-        let to = op.payload.slice(ByteLen(op.at - op.start));
-        if self.has_stragglers() && !to.is_metadata() {
-            let from = cx.requests[id].payload;
+        if self.has_stragglers() {
+            let op = &self.ops[i as usize];
+            let (from, to) = (cx.requests[id].payload, op.payload.slice(ByteLen(op.at - op.start)));
             cx.pool.copy(from, to, ByteLen(op.upto - op.at));
         }
     }
@@ -73,7 +73,7 @@ impl Mirror {
     /// A read was sent to a leg.
     pub(super) fn start_hedge(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
-        if !self.hedges() || op.payload.is_metadata() || op.error.is_some() {
+        if !self.hedges() || op.error.is_some() {
             return;
         }
         self.version += 1;

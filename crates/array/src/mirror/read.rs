@@ -159,7 +159,7 @@ impl Mirror {
         self.count.reads[leg] += 1;
         self.last_read = leg;
         self.send(leg, parent, draft, cx);
-        self.sent_buffer(buffer, to, cx);
+        self.sent_buffer(buffer, cx);
         if first {
             self.start_hedge(i, cx);
         }

@@ -30,7 +30,7 @@ impl Mirror {
         let waits = |i: &u32| {
             let op = &self.ops[*i as usize];
             let asked = op.parts[leg] == Part::Flying && op.parts[1 - leg] != Part::Flying;
-            op.kind == Kind::Read && !op.over && asked && !op.payload.is_metadata()
+            op.kind == Kind::Read && !op.over && asked
         };
         let reads: Vec<u32> = (0..self.ops.len() as u32).filter(waits).collect();
         self.count.timeouts[leg] += 1;

@@ -7,6 +7,7 @@
 use super::piece::{Phase, Piece};
 use super::{Parity, Run, Tag, bits};
 use crate::locks::Claim;
+use crate::stall::own_buffer;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload, ReqId};
 
 impl Parity {
@@ -25,9 +26,10 @@ impl Parity {
         let leg = self.home(i);
         let p = self.pieces[i as usize];
         if self.run != Run::Failed && self.is_direct(&p) {
-            let payload = match self.has_buffer(&p) {
-                true => cx.pool.allocate_unfilled(p.len()),
-                false => self.data(&p, p.first),
+            let to = self.data(&p, p.first);
+            let payload = match self.has_buffers() {
+                true => own_buffer(to, p.len(), cx.pool),
+                false => to,
             };
             let job = &self.jobs[p.job as usize];
             let (parent, flags) = (job.id, job.flags);
@@ -36,7 +38,7 @@ impl Parity {
             let p = &mut self.pieces[i as usize];
             (p.phase, p.flying, p.again, p.reads) = (Phase::Direct, 1, false, 1 << leg);
             self.send(leg, parent, draft, cx);
-            if self.has_buffer(&self.pieces[i as usize]) {
+            if self.has_buffers() {
                 cx.pool.release(payload); // the request holds it
             }
         } else if p.claims {
@@ -46,14 +48,15 @@ impl Parity {
         }
     }
 
-    /// Whether a direct read has a buffer of its own: it may come back when nobody waits for it any more.
-    fn has_buffer(&self, p: &Piece) -> bool {
-        self.stalls.is_on() && !self.data(p, p.first).is_metadata()
+    /// Whether direct reads have buffers of their own: some may come back when nobody waits for them any more.
+    #[inline]
+    fn has_buffers(&self) -> bool {
+        self.stalls.is_on()
     }
 
     /// A direct read is back.
     pub(super) fn take_buffer(&self, p: &Piece, id: ReqId, cx: &mut Cx<'_>) {
-        if self.has_buffer(p) {
+        if self.has_buffers() {
             let from = cx.requests[id].payload;
             cx.pool.copy(from, self.data(p, p.first), p.len());
         }

@@ -12,7 +12,7 @@ use disk::{Disk, Leg, Shared, lose};
 use events::{Due, Events};
 use nandu_base::{
     Admin, AdminError, BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, Flags, Instant,
-    Notice, OpenError, OpenHow, Payload, Precondition, ReqId, SECTOR, Span, TenantId, TimerKey,
+    Notice, OpenError, OpenHow, Payload, PayloadPool, Precondition, ReqId, SECTOR, Span, TenantId, TimerKey,
 };
 use nandu_stack::{Graph, Part};
 use oracle::{Answer, Job, Possible};
@@ -318,9 +318,13 @@ impl<S: Subject> World<S> {
         }
     }
 
+    pub fn pool(&mut self) -> &mut PayloadPool {
+        &mut self.graph.as_mut().expect("booted").pool
+    }
+
     /// A buffer for a read of so many sectors.
     fn buffer(&mut self, sectors: u64) -> Payload {
-        self.graph.as_mut().expect("booted").pool.allocate(ByteLen(sectors * SECTOR))
+        self.pool().allocate(ByteLen(sectors * SECTOR))
     }
 
     fn submit(&mut self, job: Job, payload: Payload) -> u64 {

@@ -1,7 +1,7 @@
 //! What every sector may hold: the judge of all reads.
 
 use super::{Subject, World};
-use nandu_base::{ErrorKind, Op, Payload, SECTOR, Stamp};
+use nandu_base::{ByteLen, ErrorKind, Op, Payload, SECTOR, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Serial of writes that are zeros.
@@ -94,6 +94,35 @@ impl<S: Subject> World<S> {
         let seen = (first..first + count).map(|s| self.possible(s).candidates()).collect();
         let payload = self.buffer(count);
         self.submit(Job { seen, ..self.job(Op::Read, first, count) }, payload)
+    }
+
+    /// A machine above writes a record of one sector, full of `byte`. The sector is no other test's.
+    pub fn write_record(&mut self, sector: u64, byte: u8) -> u64 {
+        let payload = self.record_buffer(byte);
+        self.submit(self.job(Op::Write, sector, 1), payload)
+    }
+
+    /// A machine above reads it again. It holds the buffer, until the test releases it.
+    pub fn read_record(&mut self, sector: u64) -> (u64, Payload) {
+        let payload = self.record_buffer(0);
+        self.pool().keep(payload);
+        let job = Job { seen: vec![BTreeSet::from([ANYTHING])], ..self.job(Op::Read, sector, 1) };
+        (self.submit(job, payload), payload)
+    }
+
+    /// The machine above has got its record: what it was full of, and from now on the buffer is used for something else.
+    pub fn reuse_record(&mut self, payload: Payload, byte: u8) -> Vec<u8> {
+        let bytes = self.pool().bytes_mut(payload, ByteLen(SECTOR));
+        let mut was = bytes.to_vec();
+        was.dedup();
+        bytes.fill(byte);
+        was
+    }
+
+    fn record_buffer(&mut self, byte: u8) -> Payload {
+        let payload = self.pool().allocate_metadata(ByteLen(SECTOR));
+        self.pool().bytes_mut(payload, ByteLen(SECTOR)).fill(byte);
+        payload
     }
 
     pub fn flush(&mut self) -> u64 {

@@ -260,3 +260,33 @@ fn a_new_mirror_waits_for_both_legs() {
     until_pair(&mut w);
     assert_eq!(w.wrong, None);
 }
+
+/// Reads by machines above went into their own buffers and were not begun anew, so that they hung as long as the leg did.
+#[test]
+fn a_record_of_a_machine_above_is_read_past_a_leg_that_hangs() {
+    let timeout = |setup: &mut Setup| setup.config.request_timeout = Span::from_ms(2);
+    let hedge = |setup: &mut Setup| *setup = setup.clone().hetero(|h| h.hedge_after = Span::from_us(50));
+    let ways: [(&dyn Fn(&mut Setup), Span); 2] = [(&timeout, Span::from_ms(3)), (&hedge, Span::from_us(200))];
+    for (way, patience) in ways {
+        let mut setup = Setup::small(1);
+        setup.config.read_policy = ReadPolicy::Leader;
+        way(&mut setup);
+        let mut w = made(setup);
+        let a = w.write_record(40, 0xA1);
+        w.wait(&[a]);
+        let f = w.flush();
+        w.wait(&[f]);
+        w.freeze(A, Span::from_secs(3600));
+        let before = w.now;
+        let (r, buffer) = w.read_record(40);
+        w.wait(&[r]);
+        assert!(w.is_ok(r) && w.now.since(before) <= patience, "{}", w.now.since(before));
+        assert_eq!(w.reuse_record(buffer, 0x55), [0xA1]);
+        w.pass(Span::from_secs(3601));
+        assert_eq!(w.reuse_record(buffer, 0), [0x55], "the late answer meets nobody");
+        w.pool().release(buffer);
+        w.run(10_000);
+        w.check_equal();
+        ok(&w);
+    }
+}

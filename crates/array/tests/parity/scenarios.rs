@@ -622,3 +622,23 @@ fn at_the_bound_of_the_count_of_changes_a_start_is_refused_in_words() {
     w.check_parity();
     assert_eq!(w.wrong, None);
 }
+
+/// A late answer went into the buffer of the machine above, which had its record by then.
+#[test]
+fn a_record_of_a_machine_above_is_read_past_a_leg_that_hangs() {
+    let mut w = world(|s| s.config.request_timeout = Span::from_ms(2));
+    let a = w.write_record(3, 0xA1);
+    done(&mut w, a);
+    w.run(10_000);
+    w.freeze(0, Span::from_ms(40));
+    let before = w.now;
+    let (r, buffer) = w.read_record(3);
+    done(&mut w, r);
+    assert!(w.now.since(before) <= Span::from_us(2600));
+    assert_eq!(w.reuse_record(buffer, 0x55), [0xA1]);
+    w.run(100_000);
+    assert_eq!(w.reuse_record(buffer, 0), [0x55], "the late answer meets nobody");
+    w.pool().release(buffer);
+    w.check_buffers();
+    assert_eq!(w.wrong, None);
+}
