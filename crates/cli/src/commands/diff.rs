@@ -40,7 +40,7 @@ const FIRST: [&str; 12] = [
 const ROWS: usize = 30;
 
 /// A leaf.
-#[derive(Clone, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(untagged)]
 enum Leaf {
     Number(f64),
