@@ -290,3 +290,20 @@ fn a_record_of_a_machine_above_is_read_past_a_leg_that_hangs() {
         ok(&w);
     }
 }
+
+/// Two reads find the same sector bad, and both want it copied back.
+#[test]
+fn two_repairs_of_one_extent_take_turns() {
+    for seed in 0..20 {
+        let mut setup = Setup::small(seed);
+        setup.config.read_policy = ReadPolicy::Leader;
+        let mut w = made(setup);
+        written(&mut w, 0, 100);
+        w.disk(A).bad.insert(12);
+        let reads = [w.read(8, 8), w.read(8, 8)];
+        w.wait(&reads);
+        assert!(reads.iter().all(|&r| w.is_ok(r)));
+        quiet(&mut w);
+        assert_eq!(w.counter("repairs"), 2, "seed {seed}: both have asked for it");
+    }
+}

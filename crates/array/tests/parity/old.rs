@@ -3,7 +3,11 @@
 //! no; and without a copy it never says no.
 
 use crate::random::seeds;
+use crate::scenarios::superblock;
 use crate::world::{Setup, World};
+use nandu_array::member::{Gen, State};
+use nandu_array::parity::decide::{believe, old_legs};
+use nandu_array::parity::layout::{OUT, Superblock};
 use nandu_base::{OpenError, OpenHow, Rng};
 
 const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
@@ -260,4 +264,69 @@ fn what_a_leg_that_joins_has_counted_is_not_counted_again() {
         w.read_all();
         assert_eq!(w.wrong, None, "seed {seed}");
     }
+}
+
+/// Of a start that was cut between its last records one leg says that it is over, and one that it is under way. A leg that was told of neither is old.
+#[test]
+fn a_leg_that_was_not_told_of_an_opening_is_old_beside_one_that_says_that_it_is_over() {
+    let [before, fresh] = [4, 5].map(|epoch| Gen { epoch, tag: 90 + epoch });
+    let leg = |leg: u8, generation: Gen, base: Gen, state: State| {
+        let mut upto = [OUT; 16];
+        upto[..3].fill(1 << 20);
+        let blank = Superblock { data: 1 << 20, upto, ..Superblock::BLANK };
+        let mut sb = blank;
+        (sb.head.leg, sb.head.members, sb.head.set, sb.head.seq) = (leg, 3, [7, 8], 10 + generation.epoch);
+        (sb.head.generation, sb.head.base, sb.head.state) = (generation, base, state);
+        if generation == fresh {
+            sb.head.remember(before);
+        }
+        Some(sb)
+    };
+    let over = |l| leg(l, fresh, Gen::NONE, State::Pair);
+    let opening = |l| leg(l, fresh, before, State::Opening);
+    let untold = |l| leg(l, before, Gen::NONE, State::Pair);
+    assert_eq!(old_legs(&[over(0), opening(1), untold(2)]), Some(0b100));
+    assert_eq!(old_legs(&[untold(0), opening(1), over(2)]), Some(0b001));
+    // As long as nobody says that it is over a cut explains all of it.
+    assert_eq!(old_legs(&[opening(0), opening(1), untold(2)]), None);
+    assert_eq!(old_legs(&[over(0), opening(1), opening(2)]), None);
+    assert!(believe(&[over(0), opening(1), None]).is_some());
+}
+
+/// The same as it comes about: a start is cut short between its last records, and a copy of leg c from before it is put in its place.
+#[test]
+fn a_copy_from_before_a_start_that_one_leg_calls_over_is_refused() {
+    let mut parted = 0;
+    for seed in 0..60 {
+        let mut w = World::new(Setup::small(seed));
+        w.open(CREATE).expect("blank legs");
+        let a = w.write(0, 200);
+        w.wait(&[a]);
+        // What was acknowledged last lies in the journals.
+        let b = w.write(3, 20);
+        w.wait(&[b]);
+        w.cut();
+        let copy = w.disk(2).copy();
+        w.boot(PLAIN);
+        let heads = |w: &World| [0, 1].map(|leg| superblock(w, leg).head);
+        let is_parted = |w: &World| {
+            let [a, b] = heads(w);
+            a.generation == b.generation && a.state != b.state
+        };
+        while !is_parted(&w) && w.opened().is_none() {
+            assert!(w.step(), "the start does not end");
+        }
+        w.cut();
+        *w.disk(2) = copy;
+        let is_over = heads(&w).iter().all(|head| head.state == State::Pair);
+        parted += u32::from(is_parted(&w));
+        if is_parted(&w) || is_over {
+            let why = w.open(PLAIN).expect_err("an old leg").to_string();
+            assert!(why.contains("leg `c` is old"), "seed {seed}: {why}");
+            w.open(ALONE).expect("the others are current");
+            w.read_all();
+            assert_eq!(w.wrong, None, "seed {seed}");
+        }
+    }
+    assert!(parted > 3, "{parted}");
 }

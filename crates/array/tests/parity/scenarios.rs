@@ -3,7 +3,7 @@
 use crate::world::{Setup, World};
 use nandu_array::member::InitialSync;
 use nandu_array::parity::WriteHole;
-use nandu_array::parity::layout::{EPOCHS, KEPT_EPOCHS, START_EPOCHS, Superblock};
+use nandu_array::parity::layout::{EPOCHS, KEPT_EPOCHS, OUT, START_EPOCHS, Superblock};
 use nandu_base::{ByteLen, ErrorKind, OpenHow, Span};
 
 const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
@@ -641,4 +641,78 @@ fn a_record_of_a_machine_above_is_read_past_a_leg_that_hangs() {
     w.pool().release(buffer);
     w.check_buffers();
     assert_eq!(w.wrong, None);
+}
+
+/// The sectors of both superblocks of a leg.
+fn superblock_sectors(w: &World) -> Vec<u64> {
+    w.layout.superblocks.into_iter().flat_map(|at| at / 512..at / 512 + 8).collect()
+}
+
+#[test]
+fn a_leg_that_does_not_take_its_superblock_is_out_and_on_record_so() {
+    for closes in [false, true] {
+        let mut w = world(|_| {});
+        let a = w.write(0, 40);
+        done(&mut w, a);
+        w.run(10_000);
+        let sectors = superblock_sectors(&w);
+        w.disk(1).rejects.extend(sectors);
+        if closes {
+            w.close();
+        } else {
+            // The journal is half full: a checkpoint is due.
+            for row in 0..8 {
+                let a = w.write(row * 16, 8);
+                done(&mut w, a);
+            }
+            w.run(10_000);
+        }
+        assert_eq!(figures(&w, &["leg_write_errors", "legs_lost", "legs_missing"]), [1, 1, 1]);
+        assert!([0, 2].iter().all(|&leg| superblock(&w, leg).upto[1] == OUT), "the others say so");
+        w.cut();
+        w.disk(1).rejects.clear();
+        w.open(OpenHow::default()).expect("the others are current");
+        w.run(100_000);
+        w.read_all();
+        w.check_parity();
+        assert_eq!(w.wrong, None);
+    }
+}
+
+#[test]
+fn a_start_ends_without_a_leg_whose_superblocks_cannot_be_read() {
+    for how in [OpenHow::default(), CREATE] {
+        let mut w = world(|_| {});
+        let a = w.write(0, 200);
+        done(&mut w, a);
+        w.cut();
+        let sectors = superblock_sectors(&w);
+        w.disk(1).bad.extend(sectors);
+        w.open(how).expect("the others are current");
+        w.run(100_000);
+        // It has failed, so nothing is asked of it any more: it does not pass for a blank one.
+        assert_eq!(figures(&w, &["legs_missing", "legs_taken_in", "legs_refused"]), [1, 0, 0]);
+        w.read_all();
+        assert_eq!(w.wrong, None);
+    }
+}
+
+/// An entry of which a part was not found was never sent to its place: that of a leg that cannot be read must not pass for that.
+#[test]
+fn a_start_ends_without_a_leg_whose_journal_cannot_be_read() {
+    for n in 1..80 {
+        let mut w = world(|_| {});
+        let a = w.write(0, 40);
+        done(&mut w, a);
+        w.fuse = Some(n);
+        let jobs = [w.write(2, 4), w.write(20, 9)];
+        w.run(10_000);
+        let acknowledged = jobs.iter().filter(|job| w.is_ok(**job)).count();
+        w.cut();
+        w.disk(1).bad.extend((0..8).map(|slot| w.layout.slot(slot).0 / 512).collect::<Vec<_>>());
+        w.open(OpenHow::default()).expect("the others are current");
+        assert_eq!(w.counter("legs_missing"), 1);
+        w.read_all();
+        assert_eq!(w.wrong, None, "cut after {n} events, {acknowledged} acknowledged");
+    }
 }
