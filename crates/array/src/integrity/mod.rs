@@ -123,6 +123,8 @@ struct Integrity {
     run: Run,
     /// The device below has said that it is gone.
     below_lost: bool,
+    /// It came back as something that is not taken, and is not looked at again before it says once more that it is back.
+    below_refused: bool,
     /// Child requests that are not back.
     flying: u32,
     locks: Locks,
@@ -164,6 +166,7 @@ impl Integrity {
             planted,
             run: Run::Closed,
             below_lost: false,
+            below_refused: false,
             flying: 0,
             locks: Locks::new(pass),
             parts: Vec::new(),
@@ -220,7 +223,9 @@ impl Integrity {
         match self.run {
             Run::Opening => self.pump_open(cx),
             Run::Closing => self.pump_close(cx),
-            Run::Gone if !self.below_lost && self.flying == 0 => self.begin_open(true, cx),
+            Run::Gone if !self.below_lost && !self.below_refused && self.flying == 0 => {
+                self.begin_open(true, cx)
+            }
             _ => {}
         }
     }
@@ -285,13 +290,14 @@ impl Machine for Integrity {
 
     fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
         self.opening.how = how;
-        self.below_lost = false;
+        (self.below_lost, self.below_refused) = (false, false);
         self.begin_open(false, cx);
         self.settle(cx)
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
         self.round.failed = false;
+        self.opening.interrupted |= self.run == Run::Opening;
         self.run = Run::Closing;
         self.settle(cx)
     }
@@ -353,7 +359,7 @@ impl Machine for Integrity {
                     cx.event(DeviceEvent::Lost);
                 }
             }
-            DeviceEvent::Back => self.below_lost = false,
+            DeviceEvent::Back => (self.below_lost, self.below_refused) = (false, false),
             DeviceEvent::Resized(_) | DeviceEvent::Notice(_) => {}
             other => cx.event(other),
         }

@@ -11,7 +11,8 @@
 //! itself that they are unreadable), and for records the start fails.
 //!
 //! The same steps are taken when the device has been gone and is back: what it had not flushed it may have lost, and all that was not
-//! flushed lies in marked regions.
+//! flushed lies in marked regions. What came back and is not the device is refused, which is said; it is looked at again when the device says
+//! once more that it is back. A close meanwhile ends the start where it is.
 
 use super::layout::{self, Copy, MARKS, UNCHECKED};
 use super::pages::{decode, encode};
@@ -61,7 +62,7 @@ pub(super) struct Opening {
     step: Step,
     tries: u32,
     /// The device went meanwhile.
-    interrupted: bool,
+    pub(super) interrupted: bool,
     copies: [Option<Copy>; 2],
     old: Vec<u32>,
     new: Vec<u32>,
@@ -129,9 +130,13 @@ impl Integrity {
         }
     }
 
+    /// The first start fails. A device that came back as something else is not taken, and may come back once more.
     fn not_opened(&mut self, error: OpenError, cx: &mut Cx<'_>) {
-        self.run = Run::Closed;
-        if !self.opening.again {
+        if self.opening.again {
+            (self.run, self.below_refused) = (Run::Gone, true);
+            cx.event(DeviceEvent::Notice(Notice::Refused(0)));
+        } else {
+            self.run = Run::Closed;
             cx.opened(Err(error));
         }
     }

@@ -6,4 +6,5 @@ mod harness;
 mod cuts;
 mod damage;
 mod random;
+mod reopen;
 mod world;

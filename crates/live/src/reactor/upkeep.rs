@@ -354,7 +354,7 @@ impl Reactor {
         }
         if is_refused {
             return Some(refusal(&format!(
-                "`{above}` does not take `{name}`: its records are not those of the others; see `replace`"
+                "`{above}` does not take `{name}`: its records are not those of `{above}`; see `replace`"
             )));
         }
         match self.graph.machine(device).child_use(child) {

@@ -309,7 +309,7 @@ impl fmt::Display for Report {
             Report::News(News::NotTaken(device, child)) => {
                 write!(
                     f,
-                    "{device}: {child} is not taken: its records are not those of the others; see `nandu ctl SOCKET replace`"
+                    "{device}: {child} is not taken: its records are not those of {device}; see `nandu ctl SOCKET replace`"
                 )
             }
             Report::News(News::Gone(device, leg, gone)) => {
