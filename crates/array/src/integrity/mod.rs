@@ -297,7 +297,8 @@ impl Machine for Integrity {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
         self.round.failed = false;
-        self.opening.interrupted |= self.run == Run::Opening;
+        // What was written before the device went may be lost, be it back or not; and a start is not ended.
+        self.opening.interrupted |= matches!(self.run, Run::Gone | Run::Opening);
         self.run = Run::Closing;
         self.settle(cx)
     }

@@ -1,7 +1,7 @@
 //! The device goes and comes back, as it was, as another one, or while the machine is being closed.
 
 use crate::world::{CREATE, PAGE, Setup, World};
-use nandu_base::{ErrorKind, Notice, OpenHow};
+use nandu_base::{ErrorKind, Notice, OpenHow, Rng};
 
 fn written(seed: u64) -> World {
     let mut w = World::new(Setup::small(seed));
@@ -80,5 +80,28 @@ fn a_close_ends_at_any_step_of_a_start_after_a_loss() {
                 assert_eq!(w.wrong, None, "closed after {events} events");
             }
         }
+    }
+}
+
+/// Closed between the return of the device and the last answer of before: what was written may be lost, so its marks stay.
+#[test]
+fn a_close_after_a_loss_takes_no_mark_away() {
+    for seed in 0..600 {
+        let mut rng = Rng::new(seed);
+        let mut w = written(seed);
+        let b = w.setup.block();
+        for _ in 0..rng.between(1, 6) {
+            w.write(rng.below(40) * b, rng.between(1, 4) * b);
+            w.write((1024 / b + rng.below(9)) * b, b);
+        }
+        w.run(rng.below(30) as usize);
+        w.lose(0);
+        w.back(0);
+        w.run(rng.below(3) as usize);
+        w.close();
+        w.cut();
+        w.open(OpenHow::default()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        w.read_all();
+        assert_eq!(w.wrong, None, "seed {seed}");
     }
 }
