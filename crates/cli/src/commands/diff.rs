@@ -359,7 +359,7 @@ mod tests {
             (Some(&Leaf::Word("0_1 q".into())), Some(&Leaf::Word("0_1 r".into())))
         );
         assert!(
-            !a.contains_key("rows.0_1 r.p99_ns") && a.keys().all(|key| !key.contains("item")),
+            !a.contains_key("rows.0_1 r.p99_ns") && a.keys().all(|key| !key.contains("figures")),
             "{:?}",
             a.keys()
         );
