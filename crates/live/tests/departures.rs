@@ -348,7 +348,8 @@ fn a_leg_below_other_layers_is_taken_back() {
         client.flush();
         wait_for("the leg to be out", || (member(&m(), "i")["use"] == "out").then_some(()));
         std::fs::remove_file(dir.path().join("trigger")).expect("it is there");
-        assert_eq!(server.ctl("add b")["state"], "active");
+        // The layers between may still be opening when it is answered.
+        assert_eq!(server.ctl("add b")["ok"], true);
         wait_for("it to be used again", || (m()["health"] == "whole").then_some(()));
         client.disconnect();
         server.stop();

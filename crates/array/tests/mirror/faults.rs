@@ -266,7 +266,8 @@ fn a_new_mirror_waits_for_both_legs() {
 fn a_record_of_a_machine_above_is_read_past_a_leg_that_hangs() {
     let timeout = |setup: &mut Setup| setup.config.request_timeout = Span::from_ms(2);
     let hedge = |setup: &mut Setup| *setup = setup.clone().hetero(|h| h.hedge_after = Span::from_us(50));
-    let ways: [(&dyn Fn(&mut Setup), Span); 2] = [(&timeout, Span::from_ms(3)), (&hedge, Span::from_us(200))];
+    type Way<'a> = (&'a dyn Fn(&mut Setup), Span);
+    let ways: [Way<'_>; 2] = [(&timeout, Span::from_ms(3)), (&hedge, Span::from_us(200))];
     for (way, patience) in ways {
         let mut setup = Setup::small(1);
         setup.config.read_policy = ReadPolicy::Leader;
