@@ -1,9 +1,10 @@
 //! The stack file of a running server, when a leg has moved to another file: the new path is put in the place of the old one, and the file as it
 //! was stays beside it under the time of the change. Comments and order stay; who reads the file at any moment finds the old or the new one.
 
+use crate::backend::file::sync_name;
 use nandu_stack::StackFile;
 use nandu_stack::load::with_text_at;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -37,8 +38,7 @@ pub(crate) fn move_leg(stack_file: &Path, device: &str, leg: &Path) -> Result<Pa
         let _ = std::fs::remove_file(&copy); // it says nothing that the stack file does not say
         format!("{}: {error}", next.display())
     })?;
-    let folder = stack_file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    sync_name(stack_file).map_err(failed)?;
     Ok(copy)
 }
 

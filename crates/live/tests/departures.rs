@@ -23,6 +23,15 @@ fn file(name: &str, path: &str) -> String {
     format!("[device.{name}]\nkind = \"file\"\npath = \"{path}\"\nsize = {SIZE}\n")
 }
 
+/// A mirror of two files.
+fn mirror() -> String {
+    format!(
+        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\ninitial_sync = \"assume-clean\"\n{}{}",
+        file("a", "a.img"),
+        file("b", "b.img")
+    )
+}
+
 fn member<'a>(device: &'a Value, name: &str) -> &'a Value {
     let members = device["members"].as_array().expect("it says whom it uses");
     members.iter().find(|member| member["name"] == name).expect("it is a member")
@@ -122,11 +131,7 @@ fn a_leg_that_fails_a_write_is_named_with_errno_and_time_and_taken_back() {
 #[test]
 fn a_leg_that_is_failed_by_command_says_so() {
     let dir = tempfile::tempdir().expect("a directory");
-    let stack = format!(
-        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\ninitial_sync = \"assume-clean\"\n{}{}",
-        file("a", "a.img"),
-        file("b", "b.img")
-    );
+    let stack = mirror();
     let served = Served::start(options(&stack, dir.path()));
     let send = |line: &str| ctl::send(&served.control, &line.parse().expect("a command"));
     send("fail b").expect("it can be failed");
@@ -204,11 +209,7 @@ fn a_leg_that_hangs_is_left_out_and_comes_back_by_itself() {
 #[test]
 fn the_first_flush_after_a_loss_fails() {
     let dir = tempfile::tempdir().expect("a directory");
-    let stack = format!(
-        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\ninitial_sync = \"assume-clean\"\n{}{}",
-        file("a", "a.img"),
-        file("b", "b.img")
-    );
+    let stack = mirror();
     let server = Process::start(&stack, dir.path());
     let (mut one, mut other) =
         (Client::connect(&server.socket, "data"), Client::connect(&server.socket, "data"));

@@ -19,6 +19,12 @@ fn the_server_process() {
     be_a_server();
 }
 
+/// A map in RAM, one of log blocks, and one on the flash.
+const MAPS: [&str; 3] = [
+    "",
+    "mapping = { kind = \"fast\", log_blocks = 6 }",
+    "mapping = { kind = \"dftl\", cmt_size = \"8 KiB\" }",
+];
 const EXPORT: &str = "[export.data]\ndevice = \"top\"\n";
 
 /// Random writes and flushes, then `kill -9`, three times on the same stores; then a clean end. `keeps` says that what was
@@ -294,11 +300,7 @@ fn closed_store(stack: &str, dir: &Path) -> Vec<u8> {
 #[test]
 fn a_damaged_store_is_refused_until_it_is_salvaged() {
     use std::os::unix::fs::PermissionsExt;
-    for map in [
-        "",
-        "mapping = { kind = \"fast\", log_blocks = 6 }",
-        "mapping = { kind = \"dftl\", cmt_size = \"8 KiB\" }",
-    ] {
+    for map in MAPS {
         let dir = tempfile::tempdir().expect("a directory");
         let stack = format!("{EXPORT}{}", ssd("top", map));
         let store = dir.path().join("top.store");
@@ -367,11 +369,7 @@ fn a_flipped_page_reads_as_an_error_until_it_is_written() {
 /// The file system takes no more pages of a store, while its log could go on: what is found again is what was flushed or sent, and never zeros.
 #[test]
 fn a_store_that_cannot_grow_keeps_what_it_said_before() {
-    for map in [
-        "",
-        "mapping = { kind = \"fast\", log_blocks = 6 }",
-        "mapping = { kind = \"dftl\", cmt_size = \"8 KiB\" }",
-    ] {
+    for map in MAPS {
         let dir = tempfile::tempdir().expect("a directory");
         let stack = format!("{EXPORT}{}", ssd("top", map));
         let bytes = closed_store(&stack, dir.path());

@@ -47,10 +47,8 @@ impl Mirror {
     pub(super) fn waits_in_vain(&self, i: u32) -> bool {
         let op = &self.ops[i as usize];
         let is_failed = |leg: usize| self.lag[leg].failed(self.write_retries).any(|p| p.writer == i);
-        (0..2).any(|leg| {
-            let others = op.parts[1 - leg] == Part::Done && op.parts[leg] == Part::Queued;
-            self.paces[leg].stuck && others && is_failed(leg)
-        })
+        let is_last = |leg: usize| op.parts[1 - leg] == Part::Done && op.parts[leg] == Part::Queued;
+        (0..2).any(|leg| self.paces[leg].stuck && is_last(leg) && is_failed(leg))
     }
 
     /// Answers a write with an error that one leg has and the other does not take. Its share stays in the queue of that leg.

@@ -770,7 +770,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         for lpn in (pages.first..pages.end).map(Lpn) {
             if self.journal.pending() >= extents {
                 // What waits fits one record always: an erase on the way has a page for one.
-                recorded = Some(self.record_trims(cx, cause).later(recorded.unwrap_or(now)));
+                recorded = Some(self.record_trims(cx, cause));
             }
             let at = if M::PAGED { self.translate(lpn, &mut pieces, cx) } else { self.map.get(lpn) };
             match (at, self.host.part(&pages, lpn.0)) {
@@ -781,7 +781,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             }
         }
         if flags.has(Flags::FUA) || self.journal.pending() >= extents {
-            recorded = Some(self.record_trims(cx, cause).later(recorded.unwrap_or(now)));
+            recorded = Some(self.record_trims(cx, cause));
         }
         if let Some(recorded) = recorded {
             if self.queue.any_record_waits() {

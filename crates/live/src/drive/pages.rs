@@ -323,7 +323,7 @@ impl Pages {
     ) -> io::Result<u32> {
         let base = base.map_or(ZEROS, |unit| self.table.get(unit).slot);
         assert!(base != ERASED, "there is a page to build on");
-        if base >= TORN {
+        if base >= TORN || self.has_failed() {
             return Ok(LOST);
         }
         let Some(Overlay { first, count, payload }) = overlay else {

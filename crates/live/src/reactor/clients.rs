@@ -207,7 +207,7 @@ impl Reactor {
     }
 
     fn start(&mut self, client: Key, request: Request, payload: Payload, now: Instant) {
-        note_losses(&mut self.host.lost, &self.targets, &mut self.unsure);
+        self.hear_losses();
         let Some(conn) = self.clients.get_mut(client) else {
             unreachable!("a request comes from a connection");
         };
@@ -322,7 +322,7 @@ impl Reactor {
     pub fn untold_loss(&mut self) -> Option<&str> {
         for node in std::mem::take(&mut self.host.lost) {
             for at in 0..self.targets.len() {
-                if self.stands_alone_on(self.targets[at].node, node) {
+                if self.stands_on(self.targets[at].node, node, false) {
                     self.unsure[at].lost();
                 }
             }
@@ -331,11 +331,13 @@ impl Reactor {
         Some(self.graph.name(self.targets[export].node))
     }
 
-    /// Whether `below` is `node`, or a part of it that nothing can do without.
-    pub(super) fn stands_alone_on(&self, node: u32, below: u32) -> bool {
-        let has_copies = matches!(self.kinds[node as usize], "mirror" | "hetero-mirror" | "parity");
+    /// Whether `below` is `node` or a part of it; unless `through_members` are followed, one that nothing can do without.
+    pub(super) fn stands_on(&self, node: u32, below: u32, through_members: bool) -> bool {
+        let has_members = self.graph.machine(node).child_use(0).is_some();
         let mut parts = self.children[node as usize].iter();
-        node == below || !has_copies && parts.any(|&part| self.stands_alone_on(part, below))
+        node == below
+            || (through_members || !has_members)
+                && parts.any(|&part| self.stands_on(part, below, through_members))
     }
 
     /// Pieces of a request have ended: send more, or answer.
@@ -359,7 +361,7 @@ impl Reactor {
         if op.op != Op::Flush {
             return;
         }
-        note_losses(&mut self.host.lost, &self.targets, &mut self.unsure);
+        self.hear_losses();
         let Some(heard) = self.clients.get_mut(op.client).and_then(|conn| conn.heard.as_mut()) else {
             return;
         };

@@ -28,16 +28,12 @@ impl Reactor {
         let Some(node) = (0..self.graph.len() as u32).find(|&n| self.graph.name(n) == name) else {
             return Some(json!({ "ok": false, "error": format!("there is no device `{name}`") }));
         };
-        let exports = self.targets.iter().map(|target| self.stands_on(target.node, node)).collect();
+        let exports = self.targets.iter().map(|target| self.stands_on(target.node, node, true)).collect();
         self.deals.push_back(Dealing { client, node, deal, exports, made: None });
         if let Some(conn) = self.controls.get_mut(client) {
             conn.deals = true;
         }
         None
-    }
-
-    fn stands_on(&self, node: u32, below: u32) -> bool {
-        node == below || self.children[node as usize].iter().any(|&part| self.stands_on(part, below))
     }
 
     fn due(&self) -> Option<&Dealing> {

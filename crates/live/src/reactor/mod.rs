@@ -428,7 +428,8 @@ impl Reactor {
         self.graph.settle_media(Instant(u64::MAX));
         let mut result = Ok(());
         // A mirror or a parity array has flushed its members, and knows which of them it has given up.
-        let is_alone = |node: usize| self.targets.iter().any(|to| self.stands_alone_on(to.node, node as u32));
+        let is_alone =
+            |node: usize| self.targets.iter().any(|to| self.stands_on(to.node, node as u32, false));
         let alone: Vec<bool> = (0..self.host.legs.len()).map(is_alone).collect();
         for (node, leg) in self.host.legs.iter_mut().enumerate() {
             let is_asked = |leg: &&mut Leg| leg.is_emulated || leg.state == LegState::Active && alone[node];
