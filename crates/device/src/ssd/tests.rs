@@ -124,8 +124,12 @@ impl Bench {
         let result = event(&mut *self.machine, &mut cx);
         for effect in &effects {
             match *effect {
-                // The executor's; others are fired by the tests that are about them.
-                Effect::Wake(TimerKey(1), at) => drop(self.timers.insert(1, at)),
+                // The executor's, one for each die where those have turns of their own; others are fired by the tests that are about them.
+                Effect::Wake(TimerKey(key), at)
+                    if key == 1 || key > 1 && self.toml.contains("out-of-order") =>
+                {
+                    self.timers.insert(key, at);
+                }
                 Effect::Step(Step::FinishAt(id, at)) => drop(self.ends.insert(id.0, at)),
                 _ => {}
             }

@@ -139,7 +139,7 @@ mod tests {
             assert!(!all[..at].contains(one), "{one}");
         }
         // What only chooses is not.
-        assert_eq!(of("gc = { kind = \"fifo\" }\nsuspension = {}"), all[0]);
+        assert_eq!(of("gc = { kind = \"fifo\" }\ndie_scheduler = { kind = \"out-of-order\" }"), all[0]);
         assert_eq!(of("mapping = { kind = \"dftl\", cmt_size = \"8 KiB\" }"), all[0]);
     }
 

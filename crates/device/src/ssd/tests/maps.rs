@@ -194,3 +194,52 @@ fn collection_within_eviction_within_collection_ends_and_loses_nothing() {
         assert!(!is_delayed || completed > 20, "{map}: only {completed} requests met incomplete slots");
     }
 }
+
+/// A part that is laid over nothing but what the chip holds: its program waits for that page also when it follows the read of a map entry.
+#[test]
+fn an_uncharged_part_waits_for_the_page_that_it_is_laid_over() {
+    let toml = "profile = \"slc-2015\"\nchannels = 2\nblocks_per_plane = 120\npages_per_block = 16\npage_size = \"1 KiB\"\n\
+                spare_factor = 0.55\npartial_write = \"uncharged\"\nmapping = { kind = \"dftl\", cmt_size = 16 }\n\
+                die_scheduler = { kind = \"out-of-order\" }\n";
+    let step = |bench: &mut Bench| bench.now += Span(50_000_000);
+    let submit = |bench: &mut Bench, op: Op, sector: u64, sectors: u64, stamp: Option<Stamp>| {
+        let len = ByteLen(sectors * SECTOR);
+        let payload = stamp.map_or_else(|| bench.pool.allocate(len), Payload::run);
+        let offset = ByteOffset(sector * SECTOR);
+        let draft = Draft { op, flags: Flags::NONE, offset, len, payload, cookie: 0 };
+        let asks = bench.asks;
+        bench.call(|machine, cx| {
+            let id = cx.own(asks, draft);
+            cx.requests[id].owner = Owner::HOST;
+            cx.requests[id].state = State::Sent;
+            machine.request(id, cx)
+        });
+    };
+    for shift in [false, true] {
+        let mut bench = Bench::new(toml, None, Precondition::Filled);
+        if shift {
+            // Another turn of the dies, the map pages where they were.
+            for page in [700, 701, 702] {
+                step(&mut bench);
+                bench.put(9, page, 2);
+            }
+            for page in [800, 0] {
+                step(&mut bench);
+                bench.stamps(page * 2, 1);
+            }
+        }
+        step(&mut bench);
+        bench.stamps(0, 1);
+        step(&mut bench);
+        bench.catch_up();
+        // A die is busy; a page waits there; its entry leaves the map's cache, and is read again for a part of the page.
+        (0..40).for_each(|_| submit(&mut bench, Op::Read, 0, 2, None));
+        submit(&mut bench, Op::Write, 600, 2, Some(Stamp::new(20, 600)));
+        submit(&mut bench, Op::Read, 1600, 2, None);
+        submit(&mut bench, Op::Read, 2600, 2, None);
+        submit(&mut bench, Op::Write, 600, 1, Some(Stamp::new(21, 600)));
+        bench.now += Span(100_000_000);
+        bench.catch_up();
+        assert_eq!(bench.stamps(600, 2), [Stamp::new(21, 600), Stamp::new(20, 601)], "{shift}");
+    }
+}
