@@ -308,6 +308,9 @@ fn closed(text: &str) -> Option<usize> {
 /// `text` in lines of at most `first` columns, and `later` from the second on, broken between [`words`]. Blanks at its start stay; a word that
 /// is too long stands over.
 pub fn broken(text: &str, first: usize, later: usize) -> Vec<&str> {
+    if text.len() <= first {
+        return vec![text];
+    }
     let (mut lines, mut room) = (Vec::new(), first);
     let (mut from, mut to) = (0, 0);
     for word in words(text) {

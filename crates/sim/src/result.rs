@@ -16,6 +16,7 @@ use nandu_base::{
 };
 use nandu_stack::{Change, Graph, Stack};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Where a result comes from: enough to get it again.
@@ -528,8 +529,13 @@ fn windows(history: &History) -> Vec<WindowResult> {
 }
 
 /// The latencies of several classes.
-fn together(classes: &[&Class]) -> Histogram {
-    Histogram::sum(&classes.iter().map(|class| &class.latency).collect::<Vec<_>>())
+fn together<'a>(classes: &[&'a Class]) -> Cow<'a, Histogram> {
+    let filled = || classes.iter().map(|class| &class.latency).filter(|latency| !latency.is_empty());
+    match (filled().next(), filled().count()) {
+        (Some(only), 1) => Cow::Borrowed(only),
+        (None, _) => Cow::Borrowed(&classes[0].latency),
+        _ => Cow::Owned(Histogram::sum(&filled().collect::<Vec<_>>())),
+    }
 }
 
 fn bins(classes: &[&Class]) -> Vec<(u64, u64)> {
