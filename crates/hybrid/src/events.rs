@@ -68,6 +68,7 @@ impl Machine for Hybrid {
         self.in_flight -= 1;
         let request = &cx.requests[id];
         let (cookie, failed) = (request.cookie, request.error.is_some());
+        self.heard_gone |= request.error.is_some_and(|error| error.kind == ErrorKind::Gone);
         let (tag, epoch, index) = (TAGS[(cookie >> 56) as usize], (cookie >> 32) as u16, cookie as u32);
         self.stir = true;
         if epoch == self.epoch {

@@ -18,6 +18,7 @@ impl Hybrid {
             return;
         }
         self.count.failures += 1;
+        self.gave_up = kind != ErrorKind::Gone && !self.heard_gone;
         let was_closing = self.phase == Phase::Closing;
         self.phase = if was_closing { Phase::Closing } else { Phase::Failed };
         self.drop_work(kind, cx);
@@ -69,7 +70,8 @@ impl Hybrid {
 
     /// Starts again where nothing stands in the way.
     pub(crate) fn try_reopen(&mut self, cx: &mut Cx<'_>) {
-        if self.phase == Phase::Failed && self.was_lost && !self.gone.contains(&true) && self.in_flight == 0 {
+        let may_return = self.was_lost && !self.gave_up && !self.gone.contains(&true);
+        if self.phase == Phase::Failed && may_return && self.in_flight == 0 {
             self.phase = Phase::Opening;
             self.opening.is_first = false;
             self.start_open(OpenHow::default(), cx);
@@ -95,7 +97,7 @@ impl Hybrid {
         self.count.recoveries += 1;
         (self.disk_unflushed, self.demoted_unflushed) = (false, false);
         self.reopen_after = Span::ZERO;
-        self.was_lost = false;
+        (self.was_lost, self.heard_gone, self.gave_up) = (false, false, false);
         self.stir = true;
         if std::mem::take(&mut self.opening.is_first) {
             cx.opened(Ok(()));

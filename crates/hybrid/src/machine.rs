@@ -111,6 +111,10 @@ pub(crate) struct Hybrid {
     pub gone: Vec<bool>,
     /// A child was lost since the last start.
     pub was_lost: bool,
+    /// A child has said since the last start that it is gone, in an answer.
+    pub heard_gone: bool,
+    /// Service ended by another failure than the loss of a child.
+    pub gave_up: bool,
     pub reopen_after: Span,
     pub ops: Vec<HostOp>,
     pub free_ops: Vec<u32>,
@@ -182,6 +186,8 @@ impl Hybrid {
             in_flight: 0,
             gone: vec![false; shapes.len() + 1],
             was_lost: false,
+            heard_gone: false,
+            gave_up: false,
             reopen_after: Span::ZERO,
             ops: Vec::new(),
             free_ops: Vec::new(),

@@ -190,7 +190,9 @@ impl Ring {
 
     /// What it holds after a clean end: of what a collection had begun to move copies may stand behind what is proven.
     pub fn sealed(&self) -> Sealed {
-        let first = (0..self.used).map(|n| self.units[self.nth(n) as usize].first).min();
+        // A unit without a header, as a salvage leaves it, holds nothing.
+        let units = (0..self.used).map(|n| &self.units[self.nth(n) as usize]);
+        let first = units.filter(|unit| unit.use_number > 0).map(|unit| unit.first).min();
         Sealed { first: first.unwrap_or(self.next_group), last: self.last_content.min(self.proven) }
     }
 
@@ -247,5 +249,17 @@ mod tests {
             }
         }
         assert_eq!((ring.used, ring.free()), (4, 4));
+    }
+
+    /// A salvage leaves units whose headers are gone: what stands in the others is on record all the same at a clean end.
+    #[test]
+    fn a_unit_without_a_header_does_not_hide_what_the_others_hold() {
+        let mut ring = Ring::new(shape(8));
+        (ring.start, ring.used) = (1, 3);
+        ring.units[1] = Unit { use_number: 4, first: 9, ..Unit::default() };
+        ring.units[3] = Unit { use_number: 6, first: 17, ..Unit::default() };
+        (ring.last_content, ring.proven, ring.next_group) = (20, 20, 21);
+        let Sealed { first, last } = ring.sealed();
+        assert_eq!((first, last), (9, 20));
     }
 }

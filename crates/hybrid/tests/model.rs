@@ -1,6 +1,6 @@
 //! Scenarios, and random loads against an obvious model: one array of the newest write of each sector.
 
-use nandu_base::{Flags, Op, Rng, SECTOR, Stamp};
+use nandu_base::{ErrorKind, Flags, Instant, Op, Rng, SECTOR, Stamp};
 use nandu_stack::testbed::Testbed;
 use nandu_stack::{BuildOptions, builtin};
 
@@ -229,4 +229,32 @@ fn with_lru_a_page_that_is_written_often_is_appended_seldom() {
     };
     let (by_age, by_use) = (appended("oldest"), appended("lru"));
     assert!(by_use + 10 < by_age, "{by_use} pages by use, {by_age} by age");
+}
+
+/// A member that takes no writes, and later blinks, does not make the hybrid disk serve again: what was acknowledged since the last proof would be gone
+/// without a word. One that only blinks does.
+#[test]
+fn what_gave_up_serves_again_after_a_start_only() {
+    for fails in [true, false] {
+        let text = stack("slc = \"slc\"\ndram_size = \"64 KiB\"").replace(
+            "[device.slc]",
+            "[device.slc]\nkind = \"fault\"\nbelow = \"flash\"\n\
+             loss = { kind = \"at\", at = \"10 s\", outage = \"1 s\" }\n[device.flash]",
+        );
+        let mut bed =
+            Testbed::new(&text, &builtin(), BuildOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        let serial = bed.go(Op::Write, 4096, 4096).serial;
+        assert_eq!(bed.go(Op::Flush, 0, 0).error, None);
+        if fails {
+            bed.go(Op::Write, 8192, 4096);
+            bed.spoil("flash", 0, 352 << 10, ErrorKind::WriteFailed);
+            assert!(bed.go(Op::Flush, 0, 0).error.is_some(), "nothing could be appended");
+            bed.heal("flash");
+        }
+        bed.run_until(Instant(20_000_000_000));
+        let read = bed.go(Op::Read, 4096, 4096);
+        assert_eq!(read.error.is_some(), fails, "{read:?}");
+        bed.crash(2);
+        assert_eq!(bed.go(Op::Read, 4096, 4096).data[0], Stamp::new(serial, 8));
+    }
 }

@@ -372,6 +372,12 @@ impl Testbed {
         self.host.bad.push(BadExtent { node, offset, len, kind });
     }
 
+    /// Takes back what [`Testbed::spoil`] did to a leaf.
+    pub fn heal(&mut self, device: &str) {
+        let node = self.node(device);
+        self.host.bad.retain(|bad| bad.node != node);
+    }
+
     /// The number of a device.
     pub fn node(&self, device: &str) -> u32 {
         self.stack.device(device).expect("the test names a device of its stack")

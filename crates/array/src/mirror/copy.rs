@@ -4,7 +4,8 @@
 //! the other in the order of their numbers, in chunks, `resync_depth` at once and `resync_rate` bytes a second at most.
 //! The region is an active one meanwhile; when all of it is copied it is stale no longer, and its D and L are cleared
 //! like any other's, after both legs have flushed. What the leader cannot return stays stale and is tried again after
-//! `bitmap_delay`. A repair copies the extent that a read found bad, flushes that leg, and counts only then.
+//! `bitmap_delay`. A repair copies the extent that a read found bad, flushes that leg, and counts only then. A leg that does not take it leaves; a leader
+//! that alone holds other data stays, and a later read tries again.
 
 use super::op::{Kind, Operation, Part};
 use super::region_map::D;
@@ -265,6 +266,9 @@ impl Mirror {
                 if op.tries[leg] < self.write_retries {
                     op.tries[leg] += 1;
                     self.send_copy(i, leg, Op::Write, cx);
+                } else if leg == self.leader && self.stale.count() > 0 {
+                    // It alone holds other data. What it cannot return the other leg has.
+                    self.copy_over(i, false, cx);
                 } else {
                     self.leave(leg, cx);
                 }

@@ -174,3 +174,36 @@ fn one_place_that_a_leg_does_not_take_is_enough_to_leave_it_out() {
         assert_eq!(error(&mut w, f), None);
     }
 }
+
+/// The leader cannot return a sector and does not take it back, while the other leg, which has it, lacks other data.
+#[test]
+fn a_sector_that_cannot_be_repaired_does_not_cost_the_leader_during_a_resync() {
+    for seed in 0..10 {
+        let mut w = resyncing(seed, |_| ());
+        for _ in 0..1000 {
+            if w.counter("stale_regions") < 4 {
+                break;
+            }
+            w.pass(Span::from_ms(1));
+        }
+        assert!((1..4).contains(&w.counter("stale_regions")), "the first region is copied, the last is not");
+        w.disk(A).bad.insert(12);
+        w.disk(A).rejects.insert(12);
+        let errors = w.counter("leg_a_read_errors");
+        for _ in 0..3 {
+            let r = w.read(8, 8);
+            assert_eq!(error(&mut w, r), None, "leg b has it");
+            w.pass(Span::from_ms(20));
+        }
+        assert!(w.counter("leg_a_read_errors") > errors);
+        assert!(w.counter("stale_regions") > 0 && w.is_pair());
+        // When the other leg has everything, the leader is left out like any leg.
+        w.run(100_000);
+        let a = w.write(8, 8);
+        assert_eq!(error(&mut w, a), None);
+        w.run(10_000);
+        assert_eq!((w.counter("leg_a_is_member"), w.counter("leader_leg")), (0, B as u64));
+        w.read_all();
+        assert_eq!(w.wrong, None);
+    }
+}

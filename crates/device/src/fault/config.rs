@@ -153,7 +153,7 @@ impl DeviceConfig for FaultConfig {
             ("read_error_rate", self.read_error_rate),
             ("write_error_rate", self.write_error_rate),
             ("flush_error_rate", self.flush_error_rate),
-            ("flip", self.flip_rate),
+            ("flip_rate", self.flip_rate),
         ];
         for (key, chance) in chances {
             if chance.num > chance.den {
