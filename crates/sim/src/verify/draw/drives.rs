@@ -145,6 +145,7 @@ impl Draft<'_> {
             self.put("checkpoint_interval", checkpoint);
         }
         self.trim_records();
+        self.partial_write();
         let copyback = self.one_in(2) && (unit == "plane" && slc.is_none() || combines);
         if unit != "plane" {
             self.put_text("reclaim_unit", unit);
@@ -299,7 +300,7 @@ impl Draft<'_> {
         let mut rng = self.rng.fork(15);
         let is_drawn = match self.drive {
             Drive::Slc => true,
-            Drive::Any => rng.below(4) == 0,
+            Drive::Any | Drive::Dealing => rng.below(4) == 0,
             Drive::Combined => rng.below(2) == 0,
             _ => false,
         };
@@ -413,6 +414,7 @@ impl Draft<'_> {
             }
         };
         self.put("mapping", format!("{{ {mapping}, interleave = {interleave} }}"));
+        self.partial_write();
         let mut gc = format!("copyback = {}", rng.below(2) == 0);
         if rng.below(3) == 0 {
             let (target, after) = (rng.between(1, 4), *rng.pick(&[20, 500, 20_000]));
@@ -497,6 +499,13 @@ impl Draft<'_> {
 }
 
 impl Draft<'_> {
+    /// Some drives lay parts of pages over what the chip holds. A generator of its own: what else a seed draws stays as it was.
+    pub(super) fn partial_write(&mut self) {
+        if self.rng.fork(42).below(5) == 0 {
+            self.put_text("partial_write", "uncharged");
+        }
+    }
+
     /// Half of the drives write their records of trims anew often.
     pub(super) fn trim_records(&mut self) {
         let mut rng = self.rng.fork(33);

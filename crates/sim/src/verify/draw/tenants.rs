@@ -41,8 +41,9 @@ impl Draft<'_> {
             }
             _ => None,
         };
-        self.drive = if drive == Drive::Combined { drive } else { Drive::Tenants };
-        let slc = self.slc_cache(drive == Drive::Combined, page * row, pages);
+        let may_cache = matches!(drive, Drive::Combined | Drive::Dealing);
+        self.drive = if may_cache { drive } else { Drive::Tenants };
+        let slc = self.slc_cache(may_cache, page * row, pages);
         self.drive = Drive::Tenants;
         let of_slc = slc.as_ref().map_or(0, |slc| slc.blocks);
         let mut checkpoint = rng.fork(29);
@@ -101,6 +102,7 @@ impl Draft<'_> {
         let list: Vec<String> = sizes.iter().enumerate().map(tenant).collect();
         self.put("tenants", format!("[{}]", list.join(", ")));
         self.trim_records();
+        self.partial_write();
         if is_dealt {
             self.put("max_tenants", tenants + rng.below(3));
         }
