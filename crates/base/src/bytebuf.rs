@@ -1,4 +1,4 @@
-//! Real bytes that a reactor and its worker threads share without copying. The only unsafe code of this crate.
+//! Real bytes that a reactor and its worker threads share without copying. The unsafe code of this crate is here, and where `payload` reaches into a buffer.
 //!
 //! A buffer is aligned to 4096 bytes, so that a file opened with O_DIRECT takes it. Several readers may use it at once;
 //! a writer is alone. Nobody checks this at run time: the machine contract says that a payload has one writer (the leaf

@@ -385,6 +385,17 @@ impl PayloadPool {
         unsafe { self.byte_buf(payload).slice_mut(payload.at as usize, len.0 as usize) }
     }
 
+    /// The bytes of two byte or metadata payloads in different buffers, the second to change. Panics for others.
+    fn bytes_of_two(&mut self, from: Payload, to: Payload, len: ByteLen) -> (&[u8], &mut [u8]) {
+        assert_ne!(from.buffer, to.buffer, "two buffers");
+        let len = len.0 as usize;
+        // SAFETY: as for `bytes` and `bytes_mut`, which these are of two buffers.
+        unsafe {
+            let source = self.byte_buf(from).slice(from.at as usize, len);
+            (source, self.byte_buf(to).slice_mut(to.at as usize, len))
+        }
+    }
+
     /// The region as a handle that a worker thread of the server may use while the request is alive.
     pub fn region(&self, payload: Payload, len: ByteLen) -> ByteRegion {
         ByteRegion::new(Arc::clone(self.byte_buf(payload)), payload.at as usize, len.0 as usize)

@@ -2,7 +2,6 @@
 
 use super::{Kind, Payload, PayloadPool, RECORD, Sector, Stamp};
 use crate::units::{ByteLen, SECTOR};
-use std::sync::Arc;
 
 impl PayloadPool {
     /// Sector `index` of a payload, as a medium stores it. `None` for a payload without content.
@@ -121,10 +120,8 @@ impl PayloadPool {
                 self.bytes_mut(base, whole).copy_within(start..start + len.0 as usize, to.at as usize);
             }
             (Kind::Bytes | Kind::Metadata, Kind::Bytes | Kind::Metadata) => {
-                let source = Arc::clone(self.byte_buf(from));
-                // SAFETY: two different buffers; the contract gives each one writer at a time.
-                let source = unsafe { source.slice(from.at as usize, len.0 as usize) };
-                self.bytes_mut(to, len).copy_from_slice(source);
+                let (source, target) = self.bytes_of_two(from, to, len);
+                target.copy_from_slice(source);
             }
             _ => {
                 for i in 0..len.sectors() {

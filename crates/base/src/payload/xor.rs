@@ -6,7 +6,6 @@
 
 use super::{Kind, Payload, PayloadPool, Sector, Stamp};
 use crate::units::{ByteLen, SECTOR};
-use std::sync::Arc;
 
 impl PayloadPool {
     /// `to ^= from`. Nothing happens where one of them has no content.
@@ -14,10 +13,8 @@ impl PayloadPool {
         let is_bytes = |kind| matches!(kind, Kind::Bytes | Kind::Metadata);
         if from.is_none() || to.is_none() {
         } else if is_bytes(from.kind) && is_bytes(to.kind) && from.buffer != to.buffer {
-            let source = Arc::clone(self.byte_buf(from));
-            // SAFETY: two different buffers; the contract gives each one writer at a time.
-            let source = unsafe { source.slice(from.at as usize, len.0 as usize) };
-            self.bytes_mut(to, len).iter_mut().zip(source).for_each(|(t, s)| *t ^= s);
+            let (source, target) = self.bytes_of_two(from, to, len);
+            target.iter_mut().zip(source).for_each(|(t, s)| *t ^= s);
         } else {
             (0..len.sectors()).for_each(|i| self.xor_sector(from, to, i));
         }
