@@ -63,7 +63,7 @@ fn a_page_of_the_disk_comes_up_at_its_second_touch() {
     let mut bed = bed(&format!("{BOTH}\npromote = \"second-touch\""));
     for turn in 0..3 {
         bed.go(Op::Read, 0, 4096);
-        bed.run_until(nandu_base::Instant(1_000_000_000 * (turn + 1)));
+        bed.run_until(Instant(1_000_000_000 * (turn + 1)));
         // Others push it out of DRAM.
         for page in 1..=16 {
             bed.go(Op::Read, (turn * 16 + page) * 4096, 4096);
@@ -120,7 +120,7 @@ fn random(options: &str, seed: u64) {
                 model[range].fill(Stamp::ZERO);
             }
             13 => {
-                let later = nandu_base::Instant(bed.now().0 + 50_000_000);
+                let later = Instant(bed.now().0 + 50_000_000);
                 bed.run_until(later);
             }
             _ => {
@@ -201,7 +201,7 @@ fn what_was_only_read_above_is_not_written_below_again() {
         for turn in 0..20 {
             for page in 0..PAGES {
                 bed.go(Op::Read, page * 4096, 4096);
-                let later = nandu_base::Instant(bed.now().0 + 2_000_000);
+                let later = Instant(bed.now().0 + 2_000_000);
                 bed.run_until(later);
             }
             assert!(bed.graph().machine(bed.node("hybrid")).check().is_ok(), "turn {turn}");
@@ -222,7 +222,7 @@ fn with_lru_a_page_that_is_written_often_is_appended_seldom() {
         for n in 0..200 {
             bed.go(Op::Write, 0, 4096);
             bed.go(Op::Write, (1 + n % 40) * 4096, 4096);
-            let later = nandu_base::Instant(bed.now().0 + 2_000_000);
+            let later = Instant(bed.now().0 + 2_000_000);
             bed.run_until(later);
         }
         figure(&bed, "slc_bytes_written") / 4096 - figure(&bed, "slc_headers")
@@ -257,4 +257,28 @@ fn what_gave_up_serves_again_after_a_start_only() {
         bed.crash(2);
         assert_eq!(bed.go(Op::Read, 4096, 4096).data[0], Stamp::new(serial, 8));
     }
+}
+
+/// What a collection cannot read it reads a few times more; then service ends, and nothing is read on.
+#[test]
+fn a_collection_that_cannot_read_gives_up() {
+    let mut bed = bed("slc = \"slc\"\ndram_size = \"64 KiB\"");
+    let put = |bed: &mut Testbed, page: u64| {
+        bed.go(Op::Write, page * 4096, 4096);
+        bed.go(Op::Flush, 0, 0).error.map(|e| e.kind)
+    };
+    assert_eq!(put(&mut bed, 0), None);
+    // The data of the first unit of the ring, which stands behind that of the superblocks.
+    bed.spoil("slc", 36 << 10, 28 << 10, ErrorKind::Unreadable);
+    let failed = (2..200).find_map(|page| put(&mut bed, page));
+    assert_eq!(failed, Some(ErrorKind::WriteFailed));
+    bed.run_until(Instant(bed.now().0 + 10_000_000_000));
+    let requests = |bed: &Testbed| {
+        let stats = bed.graph().stats(bed.node("slc"));
+        (bed.now(), stats.requests.iter().sum::<u64>())
+    };
+    let rests = requests(&bed);
+    bed.settle();
+    assert_eq!(requests(&bed).1, rests.1, "a machine that has given up asks for nothing");
+    assert_eq!(bed.to_come(), 0);
 }
