@@ -226,6 +226,19 @@ fn an_idle_drive_makes_blocks_free_and_comes_to_rest() {
     assert_eq!(idle(&mut bench, vec![(TimerKey(2), now)]), 1);
 }
 
+/// A drive that is closed does nothing more, also while others close.
+#[test]
+fn a_drive_that_is_closed_does_not_collect_while_idle() {
+    let toml = format!("{SMALL}gc = {{ idle_free_target = 12, idle_after = \"2 ms\" }}\n");
+    let mut bench = Bench::new(&toml, None, Precondition::Filled);
+    bench.cells = None;
+    let pages = bench.machine.limits().capacity.0 / 2048;
+    churn(&mut bench, pages, 2 * pages, &mut Rng::new(2));
+    let (_, effects) = bench.call(|m, cx| m.close(cx));
+    assert!(effects.contains(&Effect::CancelWake(TimerKey(2))), "{effects:?}");
+    assert!(effects.contains(&Effect::Closed), "{effects:?}");
+}
+
 #[test]
 fn a_request_puts_collection_while_idle_off() {
     let toml = format!("{SMALL}gc = {{ idle_free_target = 12, idle_after = \"2 ms\" }}\n");

@@ -108,3 +108,21 @@ fn a_terabyte_ages() {
     let valid = out.iter().find(|c| c.name == "valid_pages").map(|c| c.value);
     assert_eq!(valid, Some(1_000_000_000_000 / 4096));
 }
+
+/// A map on the flash says where every page of a drive is that begins written.
+#[test]
+fn a_map_on_the_flash_knows_the_pages_of_a_drive_that_begins_written() {
+    for (map, precondition) in
+        (0..MAPS.len()).flat_map(|map| [(map, Precondition::Filled), (map, Precondition::Aged)])
+    {
+        let mut bench = Bench::new(&paged(map), None, precondition);
+        bench.machine.check().expect("the map fits the flash");
+        let places = places(&bench);
+        assert!(places.iter().all(Option::is_some), "{precondition:?}, {}", MAPS[map]);
+        // What begins written holds nothing of anybody: a read takes the time of a die all the same.
+        let (id, end) = bench.issue(Op::Read, 0, 1, Payload::NONE, Flags::NONE);
+        bench.end(id);
+        assert!(end > bench.now);
+        assert_eq!(counters(&bench).iter().find(|c| c.name == "host_pages_read").map(|c| c.value), Some(1));
+    }
+}
