@@ -115,7 +115,9 @@ fn a_map_on_the_flash_knows_the_pages_of_a_drive_that_begins_written() {
     for (map, precondition) in
         (0..MAPS.len()).flat_map(|map| [(map, Precondition::Filled), (map, Precondition::Aged)])
     {
+        BY_RULE_HERE.set(1);
         let mut bench = Bench::new(&paged(map), None, precondition);
+        BY_RULE_HERE.set(u32::MAX);
         bench.machine.check().expect("the map fits the flash");
         let places = places(&bench);
         assert!(places.iter().all(Option::is_some), "{precondition:?}, {}", MAPS[map]);
