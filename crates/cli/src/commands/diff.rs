@@ -313,7 +313,12 @@ fn page_of(args: &DiffArgs, origins: &[Change], figures: &[Change], (total, same
     {
         if !changes.is_empty() {
             let table = tables::table(&heads[..columns], words, rows(changes, columns));
-            body += &format!("<section>\n<h2>{heading}</h2>\n{table}</section>\n");
+            let more = if columns == 4 { total - figures.len() } else { 0 };
+            let note = match more {
+                0 => String::new(),
+                more => format!("<p>{} more that differ: <code>--all</code></p>\n", count(more as u64)),
+            };
+            body += &format!("<section>\n<h2>{heading}</h2>\n{table}{note}</section>\n");
         }
     }
     page::frame(&title, &body)

@@ -13,8 +13,13 @@ use nandu_sweep::outcome::Row;
 use nandu_sweep::{Outcome, Sweep};
 
 /// What a point is, from the least to the most: its colour and the word in the legend.
-pub const STANDINGS: [(usize, &str, f64); 4] =
-    [(5, "misses a bound", 3.0), (0, "counts", 3.6), (1, "on the front", 4.6), (2, "best", 6.4)];
+pub const STANDINGS: [(usize, &str, f64); 5] = [
+    (5, "misses a bound", 3.0),
+    (0, "counts", 3.6),
+    (1, "on the front", 4.6),
+    (2, "best", 6.4),
+    (2, "nearest, for nothing meets the bounds", 6.4),
+];
 
 fn standing(outcome: &Outcome, row: &Row) -> usize {
     match row {
@@ -33,14 +38,18 @@ pub fn page(title: &str, load: &str, sweep: &Sweep, outcome: &Outcome) -> String
         format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n<ul>\n{items}</ul>\n", escape(title), escape(load));
     let pictures = pictures(sweep, outcome);
     // With one goal no line is drawn.
-    let dots = match sweep.goals.len() {
-        0 | 1 => "Each dot is a point of the sweep. Pointing at a dot names it.",
-        _ => {
-            "Each dot is a point of the sweep; the line joins the points of the front. Pointing at a dot names it."
-        }
+    let (heading, dots) = match &sweep.goals[..] {
+        [goal] => (
+            format!("{} of each point", goal.metric.name),
+            "Each dot is a point of the sweep. Pointing at a dot names it.",
+        ),
+        _ => (
+            "Front".into(),
+            "Each dot is a point of the sweep; the line joins the points of the front. Pointing at a dot names it.",
+        ),
     };
     let sections = [
-        ("Front", dots, pictures),
+        (heading.as_str(), dots, pictures),
         ("Points", "All points that were measured, in their order.", rows(sweep, outcome)),
     ];
     for (heading, text, content) in sections.into_iter().filter(|(_, _, content)| !content.is_empty()) {
@@ -107,7 +116,8 @@ pub fn shown(kind: Kind) -> impl Fn(f64) -> String {
 pub fn axis(values: &[f64], label: &str, show: impl Fn(f64) -> String, logarithmic: bool) -> Axis {
     let (least, most) = values.iter().fold((f64::MAX, 0.0f64), |(lo, hi), v| (lo.min(*v), hi.max(*v)));
     let scale = match logarithmic && least > 0.0 && most > 30.0 * least {
-        true => Scale::log(least, most),
+        // A dot has room around it.
+        true => Scale::log(least * 0.8, most * 1.3),
         // Figures are whole: steps below 1 would all show the same.
         false => Scale::from_zero(most.max(5.0)),
     };

@@ -181,7 +181,8 @@ fn picture(advice: &Advice) -> String {
     let dot = |row: &Row| front::Dot {
         place: (row.cost_thousandths as f64, row.p99_ns as f64),
         standing: match (best == Some(row.point), row.front, row.meets) {
-            (true, ..) => 3,
+            (true, _, true) => 3,
+            (true, _, false) => 4,
             (_, true, true) => 2,
             (_, false, true) => 1,
             _ => 0,
