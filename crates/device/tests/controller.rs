@@ -95,6 +95,30 @@ fn pages_are_programmed_above_what_is_kept_and_when_they_have_waited() {
     assert_eq!(counter(&bed, "host_pages_written"), 3);
 }
 
+/// A page leaves in time although another plane, which merges, holds an older one up.
+#[test]
+fn a_page_that_has_waited_does_not_wait_for_another_plane() {
+    let map = "channels = 2\nmapping = { kind = \"bast\", log_blocks = 1, interleave = 1 }\n";
+    let options = "dirty_share = 1, dirty_expire = \"1 ms\", max_programs = 1";
+    let mut bed = bed(&format!("{map}{}", buffer(16, options)));
+    let after = |bed: &mut Testbed, us: u64| {
+        let later = bed.now() + Span::from_us(us);
+        bed.run_until(later);
+    };
+    // A log block of the first plane, and a page of another block of it: that merges.
+    write(&mut bed, 0);
+    after(&mut bed, 2000);
+    write(&mut bed, 64);
+    after(&mut bed, 500);
+    write(&mut bed, 128);
+    after(&mut bed, 100);
+    write(&mut bed, 1);
+    after(&mut bed, 1100);
+    assert_eq!(counter(&bed, "buffer_pages_programmed"), 3, "the first two of one plane, and the page of the other");
+    after(&mut bed, 50_000);
+    assert_eq!(counter(&bed, "buffer_pages_programmed"), 4);
+}
+
 #[test]
 fn a_full_buffer_lets_writes_wait_for_programs() {
     let mut bed = bed(&buffer(2, "dirty_share = 1"));

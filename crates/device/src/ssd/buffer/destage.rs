@@ -36,14 +36,14 @@ impl Buffer {
         is_due.then_some(at)
     }
 
-    /// The page of all lanes that has waited longest.
+    /// When the oldest page of a lane is to be programmed for its age.
     #[inline(always)]
-    fn oldest(&self) -> Option<&Slot> {
-        let of = |lane| self.slots.oldest(lane).map(|at| self.slots.slot(at));
-        match self.plan.lanes {
-            1 => of(0),
-            lanes => (0..lanes).filter_map(of).min_by_key(|slot| slot.ticket),
-        }
+    fn ages_at(&self, lane: u32) -> Option<Instant> {
+        let oldest = self.slots.slot(self.slots.oldest(lane)?);
+        let due = oldest.came + self.plan.dirty_expire;
+        // All that may be programmed at a time are: the first of them comes before the next.
+        let is_full = self.slots.in_flight(lane) >= self.plan.max_programs;
+        if is_full { self.slots.first_end().map(|end| end.later(due)) } else { Some(due) }
     }
 
     /// Whether somebody waits for pages to leave.
@@ -64,11 +64,10 @@ impl Buffer {
         if waits {
             return self.slots.first_end();
         }
-        let oldest = self.oldest()?;
-        let due = oldest.came + self.plan.dirty_expire;
-        // All that may be programmed at a time are: the first of them comes before the next.
-        let is_full = self.slots.in_flight(oldest.lane) >= self.plan.max_programs;
-        if is_full { self.slots.first_end().map(|end| end.later(due)) } else { Some(due) }
+        match self.plan.lanes {
+            1 => self.ages_at(0),
+            lanes => (0..lanes).filter_map(|lane| self.ages_at(lane)).min(),
+        }
     }
 }
 
