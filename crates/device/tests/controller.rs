@@ -176,6 +176,25 @@ fn a_trim_drops_what_waits() {
     assert_eq!(counter(&bed, "host_pages_written"), 0);
 }
 
+/// With capacitors a trim waits for what came before it, and for nothing that came after.
+#[test]
+fn a_trim_ends_although_its_page_is_written_again_and_again() {
+    let mut bed = bed(&buffer(8, "dirty_share = 1, power_loss_protection = true"));
+    write(&mut bed, 3);
+    let trim = bed.submit(0, Op::Trim, Flags::NONE, 3 * PAGE, PAGE);
+    for _ in 0..200 {
+        let later = bed.now() + Span::from_us(50);
+        bed.run_until(later);
+        bed.submit(0, Op::Write, Flags::NONE, 3 * PAGE, PAGE);
+    }
+    bed.settle();
+    let done = bed.take_done();
+    let latency = done.iter().find(|d| d.serial == trim).expect("it ends").latency;
+    assert_eq!(latency, PROGRAM + TRANSFER);
+    let last = done.iter().map(|d| d.serial).max().expect("many");
+    assert_eq!(bed.go(Op::Read, 3 * PAGE, 512).data, [nandu_base::Stamp::new(last, 12)]);
+}
+
 #[test]
 fn part_of_a_page_is_laid_over_the_flash() {
     for map in MAPS {

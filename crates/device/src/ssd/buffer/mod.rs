@@ -10,7 +10,8 @@
 //! - *Flush*: everything that came before it is programmed, then trims are put on record. A write with FUA ends when its own pages
 //!   are programmed.
 //! - *Trim*: a page that waits is dropped, unless a flush waits for it: then it is programmed first, like one of which a part
-//!   is trimmed, and like all with a log-block map, where a flush puts no trims on record.
+//!   is trimmed, and like all with a log-block map, where a flush puts no trims on record. With `power_loss_protection` it waits until
+//!   what came before it is programmed, and a write to its pages waits for it.
 //!
 //! *Power cuts*: the buffer is lost, what was programmed counts by its sequence number as without a buffer. The drive
 //! promises no order between writes that were not flushed. With `power_loss_protection` what is acknowledged is durable; see
@@ -312,6 +313,9 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let request = &cx.requests[write.id];
         let (payload, cause) = (request.payload, request.cause);
         let pages = self.host.pages(request.offset, request.len);
+        if !self.buffer().barriers.is_empty() && self.waits_for_trim(&pages, cx) {
+            return false;
+        }
         let durable = self.buffer().durables.iter().position(|d| d.id == write.id);
         let page_sectors = self.host.page_sectors;
         while write.next < pages.end {
@@ -354,6 +358,17 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             write.next += 1;
         }
         true
+    }
+
+    /// Whether a trim of some of these pages waits for the buffer: it would wait for what comes after it too, and never end.
+    #[inline(never)]
+    fn waits_for_trim(&self, pages: &Pages, cx: &Cx<'_>) -> bool {
+        let Some(buffer) = self.buffer.as_deref() else { return false };
+        let meets = |barrier: &Barrier| {
+            let trimmed = self.pages_of(barrier.id, cx);
+            cx.requests[barrier.id].op != Op::Flush && trimmed.first < pages.end && pages.first < trimmed.end
+        };
+        buffer.barriers.iter().any(meets)
     }
 
     /// The pool that a page belongs to, if it belongs to one.
