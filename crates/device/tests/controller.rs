@@ -114,7 +114,11 @@ fn a_page_that_has_waited_does_not_wait_for_another_plane() {
     after(&mut bed, 100);
     write(&mut bed, 1);
     after(&mut bed, 1100);
-    assert_eq!(counter(&bed, "buffer_pages_programmed"), 3, "the first two of one plane, and the page of the other");
+    assert_eq!(
+        counter(&bed, "buffer_pages_programmed"),
+        3,
+        "the first two of one plane, and the page of the other"
+    );
     after(&mut bed, 50_000);
     assert_eq!(counter(&bed, "buffer_pages_programmed"), 4);
 }

@@ -332,3 +332,26 @@ fn the_machine_that_holds_the_server_is_named() {
     client.receive().1.expect("it is answered");
     served.stop();
 }
+
+#[test]
+fn a_start_and_an_end_that_take_long_say_what_they_wait_for() {
+    let dir = dir();
+    let stack = "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"slow\"]\n\
+                 [device.slow]\nkind = \"fault\"\nbelow = \"b\"\ndelay = \"60 ms\"\n\
+                 [device.a]\nkind = \"memory\"\nsize = \"4 MiB\"\n[device.b]\nkind = \"memory\"\nsize = \"4 MiB\"\n";
+    for (bound, says) in [(Span::from_ms(20), true), (Span::ZERO, false), (Span::from_secs(3600), false)] {
+        let served = Served::start(ServeOptions { watchdog: bound, ..options(stack, dir.path()) });
+        let said = served.said.iter().find(|line| line.starts_with("m: not open after"));
+        assert_eq!(said.is_some(), says, "{:?}", served.said);
+        served.stop();
+    }
+    let waits = |starts, legs: &[(&str, u32)]| {
+        let legs = legs.iter().map(|&(leg, requests)| (leg.to_string(), requests)).collect();
+        Report::Waits { device: "m".into(), starts, legs, span: Span::from_secs(5) }.to_string()
+    };
+    assert_eq!(waits(false, &[]), "m: not closed after 5 s");
+    assert_eq!(
+        waits(true, &[("a", 1), ("b", 12)]),
+        "m: not open after 5 s; it waits for `a`, which has not answered 1 request, `b`, which has not answered 12 requests"
+    );
+}

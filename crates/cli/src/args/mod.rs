@@ -673,7 +673,7 @@ pub struct ServeArgs {
     /// Hang up on clients that say nothing for this long while nothing is owed to them; 0 for never
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = patience)]
     pub idle_timeout: Span,
-    /// Say on stderr when one event has held the server for this long; 0 for never
+    /// Say on stderr when one event has held the server, or a device has not started or ended, for this long; 0 for never
     #[arg(long, value_name = "TIME", default_value = "5 s", value_parser = patience)]
     pub watchdog: Span,
     /// What the log on stderr has: error, warn, info or debug

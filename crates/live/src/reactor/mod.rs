@@ -183,6 +183,8 @@ pub struct Reactor {
     wants_end: bool,
     drain_began: Instant,
     next_sweep: Instant,
+    /// When whoever turns it wants to look, whatever happens.
+    look_again: Option<Instant>,
     /// Machines that are opened again because a leg came back.
     reopening: Vec<u32>,
     /// Changes of tenants' space that are not answered yet.
@@ -250,6 +252,7 @@ impl Reactor {
             wants_end: false,
             drain_began: Instant::ZERO,
             next_sweep: Instant::ZERO + SWEEP,
+            look_again: None,
             reopening: Vec::new(),
             deals: VecDeque::new(),
             looks: upkeep::Looks::new(),
@@ -317,6 +320,24 @@ impl Reactor {
             });
         }
         std::mem::take(&mut self.news)
+    }
+
+    /// The time of the clock that machines go by.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Has a turn end by then; `None`: when something happens.
+    pub fn look_again(&mut self, at: Option<Instant>) {
+        self.look_again = at;
+    }
+
+    /// Legs that have not ended requests, and how many.
+    pub fn legs_that_owe(&self) -> Vec<(String, u32)> {
+        let legs = self.host.legs.iter().enumerate();
+        let owed = legs.filter_map(|(node, leg)| Some((node, leg.as_ref()?.in_flight)));
+        let owed = owed.filter(|&(_, requests)| requests > 0);
+        owed.map(|(node, requests)| (self.graph.name(node as u32).to_string(), requests)).collect()
     }
 
     /// Begins to open machine `node`, whose children have been opened or are known to be absent. Its
@@ -456,8 +477,10 @@ impl Reactor {
             self.full || self.turned > 0 || self.clients.len() > 0 || self.controls.len() > self.inside;
         let sweep = sweeps.then_some(self.next_sweep);
         let silence = (self.draining && self.clients.len() > 0).then_some(now + self.caps.farewell);
-        let next =
-            [self.host.next_due(), sweep, silence, self.deal_holds_at()].into_iter().flatten().min()?;
+        let next = [self.host.next_due(), sweep, silence, self.deal_holds_at(), self.look_again]
+            .into_iter()
+            .flatten()
+            .min()?;
         let wait = if next > now { next.since(now) } else { Span::ZERO };
         Some(self.pace.as_ref().map_or(wait, |pace| pace.sleep(wait)))
     }

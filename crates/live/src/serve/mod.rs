@@ -29,7 +29,7 @@ use crate::listen::{self, SocketFile};
 use crate::nbd::{BlockSizes, Export};
 use crate::reactor::watchdog::{Bark, Watchdog};
 use crate::reactor::{Listener, Reactor, Setup};
-use nandu_base::{ByteLen, Content, Limits, MediumSpec, OpenHow, Span, TenantId};
+use nandu_base::{ByteLen, Content, Instant, Limits, MediumSpec, OpenHow, Span, TenantId};
 use nandu_stack::{BuildOptions, Built, Graph};
 use rustix::fs::Mode;
 use std::path::PathBuf;
@@ -262,6 +262,19 @@ struct Server<'a> {
     stop: bool,
 }
 
+/// How long a start or an end may take before a word is said: the bound of the watchdog, then twice as long each time.
+struct Patience {
+    began: Instant,
+    /// None where nothing is said.
+    ends: Option<Instant>,
+}
+
+impl Patience {
+    fn new(now: Instant, bound: Span) -> Patience {
+        Patience { began: now, ends: (bound > Span::ZERO).then_some(now + bound) }
+    }
+}
+
 impl Server<'_> {
     fn run(
         mut self,
@@ -353,6 +366,22 @@ impl Server<'_> {
         Ok(())
     }
 
+    /// One turn while machine `node` starts or ends, and a word when that takes long.
+    fn turn_or_say(&mut self, node: u32, starts: bool, patience: &mut Patience) -> Result<(), ServeError> {
+        self.reactor.look_again(patience.ends);
+        let turned = self.turn();
+        self.reactor.look_again(None);
+        turned?;
+        let now = self.reactor.now();
+        if let Some(ends) = patience.ends.filter(|&ends| now >= ends) {
+            let device = self.reactor.graph().name(node).to_string();
+            let (legs, span) = (self.reactor.legs_that_owe(), ends.since(patience.began));
+            (self.report)(&Report::Waits { device, starts, legs, span });
+            patience.ends = Some(now + span);
+        }
+        Ok(())
+    }
+
     /// Reads anew what tenants may ask for.
     fn reload(&mut self) {
         let Some(read) = &mut self.reload else { return };
@@ -367,11 +396,12 @@ impl Server<'_> {
     fn open(&mut self, exports: &[Chosen], missing: &[(String, String)]) -> Result<(), ServeError> {
         for node in 0..self.reactor.graph().len() as u32 {
             self.reactor.open(node);
+            let mut patience = Patience::new(self.reactor.now(), self.options.watchdog);
             let result = loop {
                 if let Some(result) = self.reactor.graph().open_result(node) {
                     break result.clone();
                 }
-                self.turn()?;
+                self.turn_or_say(node, true, &mut patience)?;
                 if self.stop {
                     return Err(ServeError::Interrupted);
                 }
@@ -415,8 +445,9 @@ impl Server<'_> {
                 continue;
             }
             self.reactor.close(node);
+            let mut patience = Patience::new(self.reactor.now(), self.options.watchdog);
             while self.reactor.graph().is_open(node) {
-                self.turn()?;
+                self.turn_or_say(node, false, &mut patience)?;
             }
         }
         self.reactor.finish_stores().map_err(|(device, errno)| {

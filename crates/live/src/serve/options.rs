@@ -63,7 +63,8 @@ pub struct ServeOptions {
     /// Take the sockets and answer the questions of a service manager such as systemd, when the environment says that there is one: sockets that it
     /// listens at already, word when the server is ready or ends, signs of life. One server of a process may set it.
     pub service: bool,
-    /// After how long one event that holds the server is reported to `alarm`; zero for never. Default 5 s.
+    /// After how long one event that holds the server is reported to `alarm`, and a start or an end of a device that takes so long; zero for never.
+    /// Default 5 s.
     pub watchdog: Span,
     /// Hears what is to be said while the server stands still, on a thread of its own.
     pub alarm: Box<dyn Fn(&Report) + Send>,
@@ -155,6 +156,17 @@ pub enum Report {
         /// How it went.
         result: Result<(), OpenError>,
     },
+    /// A machine has not started, or not ended, for some time.
+    Waits {
+        /// Its name.
+        device: String,
+        /// Whether it is to start.
+        starts: bool,
+        /// Legs that have not answered, with the requests that they owe; none where it waits for nothing outside.
+        legs: Vec<(String, u32)>,
+        /// For how long.
+        span: Span,
+    },
     /// Clients can connect.
     Ready {
         /// For each export, in the order of the stack file, one for each address.
@@ -233,6 +245,7 @@ impl Report {
             }
             Report::Gone { .. }
             | Report::Missing { .. }
+            | Report::Waits { .. }
             | Report::Exposed { .. }
             | Report::GoesOn { .. }
             | Report::NotReloaded { .. }
@@ -292,6 +305,16 @@ impl fmt::Display for Report {
             Report::Metrics { at } => write!(f, "figures for Prometheus: {at}"),
             Report::Gone { device, what } => write!(f, "{device}: GONE: {what}"),
             Report::Missing { device, why } => write!(f, "{device}: not open: {why}"),
+            Report::Waits { device, starts, legs, span } => {
+                let what = if *starts { "open" } else { "closed" };
+                write!(f, "{device}: not {what} after {span}")?;
+                for (n, (leg, requests)) in legs.iter().enumerate() {
+                    let [before, s] =
+                        [if n == 0 { "; it waits for" } else { "," }, if *requests == 1 { "" } else { "s" }];
+                    write!(f, "{before} `{leg}`, which has not answered {requests} request{s}")?;
+                }
+                Ok(())
+            }
             Report::Opened { device, result: Ok(()) } => write!(f, "{device}: open"),
             Report::Opened { device, result: Err(error) } => write!(f, "{device}: not open: {error}"),
             Report::Ready { uris } => f.write_str(&uris.join("\n")),
