@@ -11,16 +11,16 @@ use rustix::io::Errno;
 use serde_json::Value;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest head of a request.
 const HEAD: u64 = 8 << 10;
-/// How long a client may take for each part of what it says and hears.
+/// How long a client may take for all that it says and hears.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where figures are told.
@@ -99,16 +99,12 @@ impl Metrics {
             let mut reactor = BufReader::new(reactor);
             while self.wait(reactor.get_ref()) {
                 let answered = match &self.door {
-                    Door::Unix(listener) => listener.accept().and_then(|(socket, _)| {
-                        socket.set_read_timeout(Some(PATIENCE))?;
-                        socket.set_write_timeout(Some(PATIENCE))?;
-                        Ok(answer(&socket, &socket, &mut reactor))
-                    }),
-                    Door::Tcp(listener) => listener.accept().and_then(|(socket, _)| {
-                        socket.set_read_timeout(Some(PATIENCE))?;
-                        socket.set_write_timeout(Some(PATIENCE))?;
-                        Ok(answer(&socket, &socket, &mut reactor))
-                    }),
+                    Door::Unix(listener) => {
+                        listener.accept().map(|(socket, _)| answer_within(PATIENCE, &socket, &mut reactor))
+                    }
+                    Door::Tcp(listener) => {
+                        listener.accept().map(|(socket, _)| answer_within(PATIENCE, &socket, &mut reactor))
+                    }
                 };
                 match answered {
                     Ok(_) => {} // a client that went is nobody's trouble, and an end of the server is seen above
@@ -132,6 +128,77 @@ impl Metrics {
             Err(error) => error == Errno::INTR,
         }
     }
+}
+
+/// A socket whose operations can be bounded.
+trait Bounded {
+    /// As `SO_RCVTIMEO` and `SO_SNDTIMEO` do.
+    fn bound(&self, left: Duration) -> io::Result<()>;
+}
+
+impl Bounded for UnixStream {
+    fn bound(&self, left: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(left))?;
+        self.set_write_timeout(Some(left))
+    }
+}
+
+impl Bounded for TcpStream {
+    fn bound(&self, left: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(left))?;
+        self.set_write_timeout(Some(left))
+    }
+}
+
+/// A socket that is given up at a time, however little at a time comes or goes.
+#[derive(Clone, Copy)]
+struct Until<'a, S> {
+    socket: &'a S,
+    end: Instant,
+}
+
+impl<S: Bounded> Until<'_, S> {
+    fn bound(&self) -> io::Result<()> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { self.socket.bound(left) }
+    }
+}
+
+impl<'a, S: Bounded> Read for Until<'a, S>
+where
+    &'a S: Read,
+{
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.bound()?;
+        self.socket.read(into)
+    }
+}
+
+impl<'a, S: Bounded> Write for Until<'a, S>
+where
+    &'a S: Write,
+{
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.bound()?;
+        self.socket.write(from)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// Answers one request of a client that may take so long for all of it.
+fn answer_within<'a, S: Bounded>(
+    patience: Duration,
+    socket: &'a S,
+    reactor: &mut BufReader<UnixStream>,
+) -> io::Result<()>
+where
+    &'a S: Read + Write,
+{
+    let end = Instant::now() + patience;
+    answer(Until { socket, end }, Until { socket, end }, reactor)
 }
 
 /// Answers one request.
@@ -235,5 +302,15 @@ mod tests {
         }
         drop(ours);
         assert_eq!(reactor.join().expect("no panic"), 2);
+    }
+
+    /// Also one that never lets anybody wait for its next byte.
+    #[test]
+    fn a_client_is_given_up_when_its_time_is_over() {
+        let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
+        let (reactor, _other) = UnixStream::pair().expect("two sockets");
+        theirs.write_all(b"GET /metrics HTTP/1.1\r\n").expect("room");
+        let answered = answer_within(Duration::ZERO, &ours, &mut BufReader::new(reactor));
+        assert_eq!(answered.map_err(|e| e.kind()), Err(io::ErrorKind::TimedOut));
     }
 }
