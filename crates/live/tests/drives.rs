@@ -512,3 +512,34 @@ fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0x82F6_3B78 } else { crc >> 1 };
     !bytes.iter().fold(!0, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), step))
 }
+
+/// A start that is refused leaves no new store behind, of a flash drive or a disk, and an empty file empty.
+#[test]
+fn a_refused_start_leaves_no_new_store() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let files = "[device.a]\nkind = \"file\"\npath = \"a.img\"\nsize = \"16 MiB\"\n";
+    let mirror = |with: &str| {
+        format!(
+            "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\n{files}{with}"
+        )
+    };
+    let pair = mirror("[device.b]\nkind = \"file\"\npath = \"b.img\"\nsize = \"16 MiB\"\n");
+    Served::start(options(&pair, dir.path())).stop();
+    let store = dir.path().join("new.store");
+    for drive in [
+        "kind = \"ssd\"\nprofile = \"slc-2015\"\nblocks_per_plane = 40\npages_per_block = 64\npage_size = \"4 KiB\"\nplanes_per_die = 4\nspare_factor = 0.5\n",
+        "kind = \"hdd\"\nprofile = \"desktop-2010\"\ncapacity = \"16 MiB\"\n",
+    ] {
+        let text = mirror(&format!("[device.b]\n{drive}store = \"new.store\"\n"));
+        for was_there in [false, true] {
+            if was_there {
+                std::fs::write(&store, b"").expect("room");
+            }
+            let refused =
+                Served::try_start(options(&text, dir.path())).map(drop).expect_err("`a` is one of a pair");
+            assert!(refused.to_string().contains("was one of a pair"), "{refused}");
+            assert_eq!(store.metadata().map(|meta| meta.len()).ok(), was_there.then_some(0), "{drive}");
+        }
+        std::fs::remove_file(&store).expect("it is there");
+    }
+}

@@ -3,7 +3,8 @@
 //! Whoever names a file for a leg may have named the wrong one, so nothing in it is overwritten that somebody may need: it must read as
 //! zeros as far as the leg goes. What has holes is looked at quickly, for only what the file system calls data is read (`SEEK_DATA`); a
 //! regular file is looked at in full. A block device cannot be: its first MiB, its last MiB and 64 KiB at each of 254 places between them
-//! are read. Only then is a file made, or lengthened, and that is undone ([`Undo`]) when what it was for is refused.
+//! are read. Only then is a file made, or lengthened, and that is undone ([`Undo`]) when what it was for is refused. So is a new store of an
+//! emulated drive.
 
 use super::LegError;
 use super::file::{lock, unlock};
@@ -201,7 +202,8 @@ impl Candidate {
             }
         };
         let id = FileId::from_metadata(&file.metadata().map_err(fail)?);
-        let undo = Undo { path: self.path.clone(), id, back_to, capacity, keeps: false };
+        let undo =
+            Undo { path: self.path.clone(), id, back_to, len: capacity.0, holds: Some(0), keeps: false };
         if back_to.is_none() {
             lock(&file, &self.path)?;
         }
@@ -249,21 +251,51 @@ pub(crate) fn look_at_return(path: &Path, capacity: ByteLen, stop: &AtomicBool) 
     }
 }
 
-/// Puts a file back to what it was before it became a leg, unless it was kept or holds something by now.
+/// Puts a file back to what it was before it became a leg or a store, unless it was kept or holds something else by now than when it was made.
 #[derive(Debug)]
 pub(crate) struct Undo {
     path: PathBuf,
     id: FileId,
     /// The length it had; `None`: it was not there.
     back_to: Option<u64>,
-    capacity: ByteLen,
+    /// Its length since.
+    len: u64,
+    /// The [`sum`] of what it holds since; `None` while it is being made.
+    holds: Option<u32>,
     keeps: bool,
 }
 
 impl Undo {
+    /// For a store that is about to be made in `file` at `path`, which is empty; `was_there`: it had been there before.
+    ///
+    /// # Errors
+    /// The file cannot be asked which one it is.
+    pub fn of_store(path: &Path, file: &File, was_there: bool) -> io::Result<Undo> {
+        let id = FileId::from_metadata(&file.metadata()?);
+        let back_to = was_there.then_some(0);
+        Ok(Undo { path: path.into(), id, back_to, len: 0, holds: None, keeps: false })
+    }
+
+    /// The store is made.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn is_made(&mut self, file: &File) -> io::Result<()> {
+        self.len = file.metadata()?.len();
+        self.holds = Some(sum(file, self.len)?);
+        Ok(())
+    }
+
     /// The file stays as it is.
     pub fn keep(mut self) {
         self.keeps = true;
+    }
+
+    /// Whether a machine has begun to use it.
+    fn is_used(&self, file: &File) -> bool {
+        let Some(holds) = self.holds else { return false };
+        let len = file.metadata().map_or(0, |meta| meta.len());
+        len != self.len || sum(file, len).ok() != Some(holds)
     }
 }
 
@@ -272,15 +304,14 @@ impl Drop for Undo {
         if self.keeps || FileId::of(&self.path) != Some(self.id) {
             return;
         }
-        let Ok(candidate) = Candidate::with_lock(&self.path, false) else { return };
-        let never = AtomicBool::new(false);
-        if !matches!(candidate.first_data(0..self.capacity.0, &never), Ok(None)) {
-            return; // a machine has begun to use it
+        let Ok(file) = OpenOptions::new().read(true).write(true).open(&self.path) else { return };
+        if self.is_used(&file) {
+            return;
         }
         // Best effort: a blank file that stays does no harm.
-        let _ = match (self.back_to, &candidate.file) {
-            (Some(len), Some(file)) => file.set_len(len),
-            _ => std::fs::remove_file(&self.path),
+        let _ = match self.back_to {
+            Some(len) => file.set_len(len),
+            None => std::fs::remove_file(&self.path),
         };
     }
 }
@@ -329,7 +360,30 @@ fn in_all(file: &File, range: Range<u64>, stop: &AtomicBool) -> io::Result<Optio
     Ok(None)
 }
 
-/// The same for a block device: both ends, and samples between them.
+/// A sum over what a file holds, and where: 0 for nothing but zeros. What the file system calls a hole is not read.
+fn sum(file: &File, len: u64) -> io::Result<u32> {
+    const BLOCK: usize = 4096;
+    let (mut sum, mut at) = (0, 0);
+    let mut bytes = vec![0; BLOCK];
+    while at < len {
+        let from = match seek(file, SeekFrom::Data(at)) {
+            Ok(from) => from / BLOCK as u64 * BLOCK as u64,
+            Err(Errno::NXIO) => break,
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
+            Err(error) => return Err(error.into()),
+        };
+        let count = (len - from).min(BLOCK as u64);
+        let block = &mut bytes[..count as usize];
+        file.read_exact_at(block, from)?;
+        if block.iter().any(|&byte| byte != 0) {
+            sum = crc32c::crc32c_append(crc32c::crc32c_append(sum, &from.to_le_bytes()), block);
+        }
+        at = from + count;
+    }
+    Ok(sum)
+}
+
+/// The first byte of a range of a block device that is not zero: at both ends, and in samples between them.
 fn in_samples(file: &File, range: Range<u64>, stop: &AtomicBool) -> io::Result<Option<u64>> {
     samples(range).try_fold(None, |found, part| match found {
         Some(at) => Ok(Some(at)),

@@ -371,6 +371,8 @@ fn read_label(page: &[u8]) -> Option<(u32, Drive)> {
 
 /// A store that was opened.
 pub struct Opened {
+    /// It was there before, although empty where it is new.
+    pub was_there: bool,
     /// The file.
     pub shared: Shared,
     /// It was made just now: the label is still to be written, when all else is durable ([`finish_making`]).
@@ -387,6 +389,7 @@ pub struct Opened {
 pub fn open(path: &Path, drive: &Drive, create: bool, salvage: bool) -> Result<Opened, LegError> {
     let fail =
         |why: String, remedy| LegError { path: path.display().to_string(), why, remedy, missing: false };
+    let was_there = path.symlink_metadata().is_ok();
     let file =
         OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path);
     let file = file.map_err(|error| LegError {
@@ -414,12 +417,12 @@ pub fn open(path: &Path, drive: &Drive, create: bool, salvage: bool) -> Result<O
             return Err(fail("it is empty".into(), "start with --create to make the drive in it"));
         }
         sync_name(path).map_err(unusable)?;
-        return Ok(Opened { shared: Shared::new(file), is_new: true, lacks_label: false });
+        return Ok(Opened { was_there, shared: Shared::new(file), is_new: true, lacks_label: false });
     }
     let recognised = recognise(&file, drive, meta.len());
     let lacks_label = salvage && matches!(recognised, Err(Unfit::Foreign));
     if lacks_label {
-        return Ok(Opened { shared: Shared::new(file), is_new: false, lacks_label });
+        return Ok(Opened { was_there, shared: Shared::new(file), is_new: false, lacks_label });
     }
     recognised.map_err(|why| match why {
         Unfit::Foreign => fail(
@@ -436,7 +439,7 @@ pub fn open(path: &Path, drive: &Drive, create: bool, salvage: bool) -> Result<O
         ),
         Unfit::Error(error) => unusable(error),
     })?;
-    Ok(Opened { shared: Shared::new(file), is_new: false, lacks_label })
+    Ok(Opened { was_there, shared: Shared::new(file), is_new: false, lacks_label })
 }
 
 enum Unfit {

@@ -2,6 +2,7 @@
 
 use super::error::ServeError;
 use super::options::ServeOptions;
+use crate::backend::candidate::Undo;
 use crate::backend::file::FileBackend;
 use crate::backend::memory::Memory;
 use crate::backend::{BlockBackend, Completions, LegError};
@@ -30,6 +31,8 @@ pub(super) struct Media {
     pub drives: Vec<(String, String)>,
     /// What a salvage has given up of which drive.
     pub gone: Vec<(String, String)>,
+    /// Stores that were made.
+    pub made: Vec<Undo>,
 }
 
 /// Opens the medium of every leaf. A file that is missing is reported in the list and left out.
@@ -44,6 +47,7 @@ pub(super) fn open(
         missing: Vec::new(),
         drives: Vec::new(),
         gone: Vec::new(),
+        made: Vec::new(),
     };
     let alone = built.parts.iter().filter(|part| part.medium != MediumSpec::None).count() == 1;
     for (node, part) in built.parts.iter().enumerate() {
@@ -73,6 +77,7 @@ pub(super) fn open(
                 let said = [said, before];
                 let drive =
                     emulated(options, node as u32, config.store(), spec, said, completions).map_err(fail)?;
+                media.made.extend(drive.made);
                 media.gone.extend(drive.gone.into_iter().map(|what| (part.name.clone(), what)));
                 let there = drive.computed.is_some();
                 match there {
@@ -124,6 +129,8 @@ struct Emulated {
     says: String,
     /// What a salvage has given up.
     gone: Vec<String>,
+    /// Its store, if that was made.
+    made: Option<Undo>,
 }
 
 fn emulated(
@@ -160,7 +167,7 @@ fn emulated(
             most(form, shape)
         );
         let link = Link::new(node, None, Arc::clone(completions));
-        return Ok(Emulated { link, computed: Some(computed), says, gone: Vec::new() });
+        return Ok(Emulated { link, computed: Some(computed), says, gone: Vec::new(), made: None });
     };
     let path = options.base.join(store);
     let [said, before] = said;
@@ -169,17 +176,28 @@ fn emulated(
         Ok(opened) => opened,
         Err(error) if error.missing => {
             let link = Link::absent(node, path);
-            return Ok(Emulated { link, computed: None, says: error.to_string(), gone: Vec::new() });
+            return Ok(Emulated {
+                link,
+                computed: None,
+                says: error.to_string(),
+                gone: Vec::new(),
+                made: None,
+            });
         }
         Err(error) => return Err(error),
     };
+    let unusable = |error: std::io::Error| unfit(&path, Unfit::Io(error));
+    let file = &opened.shared.file;
+    let made = opened.is_new.then(|| Undo::of_store(&path, file, opened.was_there)).transpose();
+    let mut made = made.map_err(unusable)?;
     let how = How { is_new: opened.is_new, lacks_label: opened.lacks_label, salvage: options.salvage };
     let shared = Arc::new(opened.shared);
     let (computed, gone) = in_file(&shared, &drive, form, how).map_err(|error| unfit(&path, error))?;
+    made.iter_mut().try_for_each(|made| made.is_made(&shared.file)).map_err(unusable)?;
     let says =
         format!("holds its data in {}: {} when all of it is written", path.display(), most(form, shape));
     let link = Link::new(node, Some((path, shared)), Arc::clone(completions));
-    Ok(Emulated { link, computed: Some(computed), says, gone })
+    Ok(Emulated { link, computed: Some(computed), says, gone, made })
 }
 
 /// How a store is to be opened.

@@ -31,6 +31,11 @@ const SLOT_DISTANCE: u64 = 64 << 10;
 pub(super) struct Made(Vec<Undo>);
 
 impl Made {
+    /// Stores that were made as well.
+    pub fn also(&mut self, stores: Vec<Undo>) {
+        self.0.extend(stores);
+    }
+
     pub fn keep(self) {
         self.0.into_iter().for_each(Undo::keep);
     }

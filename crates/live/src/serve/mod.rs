@@ -25,6 +25,7 @@ pub use options::{Ended, Level, Reload, Report, ServeOptions};
 pub use stop::Stopper;
 
 use crate::backend::Completions;
+use crate::backend::candidate::Undo;
 use crate::listen::{self, SocketFile};
 use crate::nbd::{BlockSizes, Export};
 use crate::reactor::watchdog::{Bark, Watchdog};
@@ -51,8 +52,9 @@ pub fn serve(mut options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Resu
     options.pidfile.as_deref().map(stop::PidFile::check).transpose()?;
     let exports = chosen_exports(&options, &built)?;
     let addresses = Addresses::take(&options)?;
-    let made = members::make(&options, &built)?;
-    let Assembled { reactor, missing, drives, gone } = assemble(&options, built)?;
+    let mut made = members::make(&options, &built)?;
+    let Assembled { reactor, missing, drives, gone, made: stores } = assemble(&options, built)?;
+    made.also(stores);
     for (device, what) in gone {
         report(&Report::Gone { device, what });
     }
@@ -147,12 +149,14 @@ struct Assembled {
     drives: Vec<(String, String)>,
     /// What a salvage has given up.
     gone: Vec<(String, String)>,
+    /// Stores that were made.
+    made: Vec<Undo>,
 }
 
 /// Opens the files and puts everything together.
 fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeError> {
     let completions = Arc::new(Completions::new()?);
-    let media::Media { legs, mut computed, missing, drives, gone } =
+    let media::Media { legs, mut computed, missing, drives, gone, made } =
         media::open(options, &built, &completions)?;
     let is_emulated = |medium: &MediumSpec| !matches!(medium, MediumSpec::None | MediumSpec::Block(_));
     let emulated = built.parts.iter().map(|part| is_emulated(&part.medium)).collect();
@@ -169,7 +173,7 @@ fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeErro
     };
     let setup =
         Setup { graph, kinds, children, media: legs, completions, how, caps: options.caps, shares, emulated };
-    Ok(Assembled { reactor: Reactor::new(setup)?, missing, drives, gone })
+    Ok(Assembled { reactor: Reactor::new(setup)?, missing, drives, gone, made })
 }
 
 /// The sockets of a server.
