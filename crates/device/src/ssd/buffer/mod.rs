@@ -366,9 +366,10 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let Some(buffer) = self.buffer.as_deref() else { return false };
         let meets = |barrier: &Barrier| {
             let trimmed = self.pages_of(barrier.id, cx);
-            cx.requests[barrier.id].op != Op::Flush && trimmed.first < pages.end && pages.first < trimmed.end
+            trimmed.first < pages.end && pages.first < trimmed.end
         };
-        buffer.barriers.iter().any(meets)
+        let mut trims = buffer.barriers.iter().filter(|barrier| cx.requests[barrier.id].op != Op::Flush);
+        trims.any(meets)
     }
 
     /// The pool that a page belongs to, if it belongs to one.
