@@ -100,6 +100,8 @@ pub struct Builder {
     records: Vec<Record>,
     service: Option<Vec<Span>>,
     keep_service: bool,
+    /// Measured response times that were asked for and not kept.
+    unread_service: u64,
     streams: StreamTable,
     /// Clock value that record time 0 stands for.
     origin_ns: Option<u64>,
@@ -126,6 +128,7 @@ impl Builder {
             records: Vec::new(),
             service: None,
             keep_service,
+            unread_service: 0,
             streams: StreamTable::default(),
             origin_ns: None,
             last_ns: 0,
@@ -140,7 +143,7 @@ impl Builder {
         }
     }
 
-    /// Of more than `held` requests the first are put aside; times to them do not move any more, and measured service times are dropped.
+    /// Of more than `held` requests the first are put aside; times to them do not move any more, and measured service times are counted and dropped.
     pub fn holding(self, held: u64) -> Builder {
         Builder { held, ..self }
     }
@@ -161,7 +164,7 @@ impl Builder {
     #[cold]
     fn put_aside(&mut self, count: usize, source_name: &str) -> Result<(), TraceError> {
         let failed = |error| TraceError::Io { source_name: source_name.into(), error };
-        (self.service, self.keep_service) = (None, false);
+        self.unread_service += self.service.take().map_or(0, |service| service.len() as u64);
         self.records.sort_by_key(|r| r.time());
         let first = self.records.first().map_or(0, |r| r.time().0);
         let spool = match &mut self.spool {
@@ -291,7 +294,12 @@ impl Builder {
     /// Keeps the measured response time of the request added last.
     #[inline]
     pub fn push_service(&mut self, ns: u64) {
-        if self.keep_service {
+        if !self.keep_service {
+            return;
+        }
+        if self.spool.is_some() {
+            self.unread_service += 1;
+        } else {
             self.service.get_or_insert_default().push(Span(ns));
         }
     }
@@ -366,6 +374,7 @@ impl Builder {
         meta.sorted_requests = self.sorted_requests;
         meta.rounded_requests = self.rounded_requests;
         meta.rounded_times = self.rounded_times;
+        meta.unread_response_times = self.unread_service;
     }
 
     /// Sorts by time where needed, sets the first arrival to 0, counts streams.

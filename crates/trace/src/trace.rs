@@ -103,6 +103,9 @@ pub struct Meta {
     pub skipped_lines: u64,
     /// The first few of them.
     pub skipped_first: Vec<String>,
+    /// Requests whose measured response time was not kept, because the trace has more than are held.
+    #[serde(default)]
+    pub unread_response_times: u64,
     /// What a reader of results should know, e.g. a unit that was inferred.
     pub notes: Vec<String>,
     /// How it is to be replayed, where its maker says so.

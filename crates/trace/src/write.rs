@@ -1,7 +1,8 @@
 //! Writes a trace as text of any [`Format`] that has a writer, or as Parquet.
 //!
 //! What a format has no word for (flush, trim, FUA, several streams) is a typed error, or dropped and counted when
-//! asked. Times are written on the recording's own clock, so that reading the file back gives the same trace.
+//! asked. Times are written on the recording's own clock, so that reading the file back gives the same trace. Streams stay
+//! apart in every format that tells streams apart: one whose name has no place in it gets a name of its own there.
 
 use crate::error::TraceError;
 use crate::formats::{FORMATS, Format, Kind};
@@ -10,6 +11,7 @@ use crate::requests::Requests;
 use crate::trace::{Arrival, Stream};
 use nandu_base::{Op, Span};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Write};
 
@@ -19,7 +21,8 @@ pub enum Unsupported {
     /// Stop with [`TraceError::Inexpressible`].
     #[default]
     Stop,
-    /// Leave them out (a FUA write stays as a plain write) and count them.
+    /// Leave them out (a FUA write stays as a plain write) and count them. Gaps after completions are left out too: the
+    /// times of issue stay, as arrivals.
     Drop,
 }
 
@@ -34,6 +37,15 @@ pub struct WriteReport {
     pub dropped_fua: u64,
     /// Times cut to the coarser unit of the format.
     pub rounded_times: u64,
+    /// Requests whose gap after the completion before them became an arrival at the recorded time: a closed loop that is
+    /// written as an open one.
+    pub dropped_gaps: u64,
+    /// Requests whose measured response time is not in the file, because the format has no place for it.
+    pub dropped_response_times: u64,
+    /// Requests whose measured response time was not kept while the trace was read, because there are too many of them.
+    pub unread_response_times: u64,
+    /// Streams that have another name in the file, because theirs has no place in it.
+    pub renamed_streams: u64,
 }
 
 /// How a text format is written.
@@ -47,6 +59,10 @@ pub struct LineWriter {
     pub fua: bool,
     /// True when it tells streams apart.
     pub streams: bool,
+    /// True when it has measured response times.
+    pub response_times: bool,
+    /// What each of the streams is called in its lines, each by another name; [`Row::label`] has it.
+    pub labels: fn(&[Stream]) -> Vec<String>,
     /// Lines before the first request.
     pub header: &'static str,
     /// Appends one line.
@@ -55,8 +71,16 @@ pub struct LineWriter {
 
 impl LineWriter {
     /// A writer with streams, without FUA and header, that writes nothing: the base of the others.
-    pub const PLAIN: LineWriter =
-        LineWriter { time_unit_ns: 1, ops: &[], fua: false, streams: true, header: "", write_row: |_, _| {} };
+    pub const PLAIN: LineWriter = LineWriter {
+        time_unit_ns: 1,
+        ops: &[],
+        fua: false,
+        streams: true,
+        response_times: false,
+        labels: device_numbers,
+        header: "",
+        write_row: |_, _| {},
+    };
 }
 
 /// One request on its way into a line.
@@ -69,6 +93,8 @@ pub struct Row<'a> {
     pub time_ns: u64,
     /// Its stream.
     pub stream: &'a Stream,
+    /// What the stream is called in this format.
+    pub label: &'a str,
     /// Its measured response time, 0 when unknown.
     pub service: Span,
 }
@@ -85,9 +111,38 @@ impl Row<'_> {
     }
 }
 
-/// The device number of a row: the stream's name when it is a number, else the stream's index.
-pub fn device_number(row: &Row<'_>) -> u64 {
-    row.stream.name.parse().unwrap_or(u64::from(row.record.stream()))
+/// A number for each stream, each another one: its name where that is a number as it is printed, else the lowest that no
+/// other stream has, in the order of the streams.
+pub fn device_numbers(streams: &[Stream]) -> Vec<String> {
+    distinct(
+        streams,
+        |stream| {
+            // "007" would be read as 7.
+            let number = stream.name.parse::<u64>().ok().filter(|n| n.to_string() == stream.name);
+            number.map(|n| n.to_string())
+        },
+        |_, n| n.to_string(),
+    )
+}
+
+/// A label for each stream: the one that is `own` to it, else the first of `other`, counted from 0, that no stream has.
+/// Where two have the same of their own the first keeps it.
+pub fn distinct(
+    streams: &[Stream],
+    own: impl Fn(&Stream) -> Option<String>,
+    other: impl Fn(&Stream, u64) -> String,
+) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let owned: Vec<Option<String>> =
+        streams.iter().map(|stream| own(stream).filter(|label| taken.insert(label.clone()))).collect();
+    let free = |stream: &Stream, taken: &mut BTreeSet<String>| {
+        let label = (0..).map(|n| other(stream, n)).find(|label| !taken.contains(label));
+        let label = label.expect("there are more numbers than streams");
+        taken.insert(label.clone());
+        label
+    };
+    let labels = streams.iter().zip(owned);
+    labels.map(|(stream, own)| own.unwrap_or_else(|| free(stream, &mut taken))).collect()
 }
 
 /// Writes `trace` to `out` in `format`.
@@ -121,8 +176,14 @@ fn write_lines(
     const FLUSH_AT: usize = 1 << 16;
     let io_error =
         |error: io::Error| TraceError::Io { source_name: format!("{} output", format.name), error };
-    check_whole(trace, format, writer)?;
-    let mut report = WriteReport::default();
+    check_whole(trace, format, writer, unsupported)?;
+    let labels = (writer.labels)(trace.streams());
+    let mut report = WriteReport {
+        renamed_streams: if writer.streams { renamed(trace.streams(), &labels) } else { 0 },
+        unread_response_times: trace.meta().unread_response_times,
+        ..WriteReport::default()
+    };
+    let gaps = trace.meta().arrival == Arrival::GapAfterCompletion;
     let mut text: Vec<u8> = writer.header.into();
     for (index, record) in trace.iter().enumerate() {
         if !admit(record, index as u64, format, writer, unsupported, &mut report)? {
@@ -136,9 +197,12 @@ fn write_lines(
             record,
             time_ns: time - time % unit,
             stream: &trace.streams()[usize::from(record.stream())],
+            label: &labels[usize::from(record.stream())],
             service: trace.service().and_then(|s| s.get(index)).copied().unwrap_or_default(),
         };
         (writer.write_row)(&row, &mut text);
+        // The first request comes after none.
+        report.dropped_gaps += u64::from(gaps && report.requests > 0);
         report.requests += 1;
         if text.len() >= FLUSH_AT {
             out.write_all(&text).map_err(io_error)?;
@@ -146,11 +210,27 @@ fn write_lines(
         }
     }
     out.write_all(&text).and_then(|()| out.flush()).map_err(io_error)?;
+    let lost = trace.service().is_some() && !writer.response_times;
+    report.dropped_response_times = if lost { report.requests } else { 0 };
     Ok(report)
 }
 
+/// Streams that have requests, beside others, and are not called by their names.
+fn renamed(streams: &[Stream], labels: &[String]) -> u64 {
+    let used = || streams.iter().zip(labels).filter(|(stream, _)| stream.requests > 0);
+    if used().count() < 2 {
+        return 0;
+    }
+    used().filter(|(stream, label)| stream.name != label.replace(',', "_")).count() as u64
+}
+
 /// What no single request shows: times and streams.
-fn check_whole(trace: &Requests, format: &'static Format, writer: &LineWriter) -> Result<(), TraceError> {
+fn check_whole(
+    trace: &Requests,
+    format: &'static Format,
+    writer: &LineWriter,
+    unsupported: Unsupported,
+) -> Result<(), TraceError> {
     let refuse = |what: &str, remedy| {
         Err(TraceError::Inexpressible { format: format.name, what: what.into(), index: 0, remedy })
     };
@@ -166,6 +246,12 @@ fn check_whole(trace: &Requests, format: &'static Format, writer: &LineWriter) -
     }
     if trace.meta().arrival != Arrival::OrderOnly && writer.time_unit_ns == 0 {
         return refuse("arrival times", "write another format, or parquet");
+    }
+    if trace.meta().arrival == Arrival::GapAfterCompletion && unsupported == Unsupported::Stop {
+        return refuse(
+            "gaps after completions",
+            "write parquet, or ask to drop the gaps: the times of issue become arrivals then",
+        );
     }
     Ok(())
 }

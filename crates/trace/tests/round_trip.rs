@@ -118,6 +118,7 @@ fn what_a_format_cannot_say_is_an_error_or_counted() {
     let report =
         write(&trace.clone().into(), by_name("mqsim").unwrap(), &mut out, Unsupported::Drop).unwrap();
     assert_eq!((report.requests, report.dropped_requests, report.dropped_fua), (2, 3, 1));
+    assert_eq!((report.dropped_gaps, report.dropped_response_times), (1, 2));
     let report =
         write(&trace.clone().into(), by_name("cloudphysics").unwrap(), &mut Vec::new(), Unsupported::Drop)
             .unwrap();
@@ -143,4 +144,82 @@ fn order_only_goes_to_nbd_integrity_and_back() {
     let out = text(&trace, "nbd-integrity", Unsupported::Stop).unwrap();
     let back = parse_bytes(None, &out, LoadOptions::default()).unwrap();
     assert_eq!((back.records, back.meta.arrival), (trace.records, Arrival::OrderOnly));
+}
+
+/// A trace with one request of each of these streams.
+fn of_streams(names: &[&str]) -> Trace {
+    let record = |n| Record::new(n * 1000, Op::Write, false, n * 8, 8, n as u16).unwrap();
+    let records = (0..names.len() as u64).map(record).collect();
+    Trace::from_records(records, names.iter().map(|name| name.to_string()).collect(), Meta::default())
+        .unwrap()
+}
+
+#[test]
+fn volumes_stay_apart_in_every_format_that_tells_them_apart() {
+    // Names that are no numbers; numbers that are the places of others; two spellings of one number; hosts without a disk.
+    let all = [
+        &["web_0", "usr_1", "usr_2"][..],
+        &["1", "web", "0"],
+        &["7", "007", "+7", "0"],
+        &["a", "a_0", "a_00", "b"],
+        &["3", "volume_3", "volume", "volume_0"],
+        &["disk a", "disk_a", "disk,a", "disk\ta", ""],
+        &["_0", "0", "_", "volume__0"],
+    ];
+    for names in all {
+        let trace = of_streams(names);
+        for format in ["spc", "mqsim", "disksim", "msr"] {
+            let mut out = Vec::new();
+            write(&trace.clone().into(), by_name(format).unwrap(), &mut out, Unsupported::Stop).unwrap();
+            let back = parse_bytes(Some(by_name(format).unwrap()), &out, LoadOptions::default()).unwrap();
+            assert_eq!(back.records, trace.records, "{format} {names:?}: {}", String::from_utf8_lossy(&out));
+        }
+    }
+}
+
+#[test]
+fn what_volumes_are_called_elsewhere_is_counted() {
+    let renamed = |names: &[&str], format| {
+        let format = by_name(format).unwrap();
+        write(&of_streams(names).into(), format, &mut Vec::new(), Unsupported::Stop).unwrap().renamed_streams
+    };
+    assert_eq!(renamed(&["web_0", "usr_1", "7"], "spc"), 2);
+    assert_eq!(renamed(&["web_0", "usr_1", "7"], "msr"), 1);
+    assert_eq!(renamed(&["web_0"], "spc"), 0, "where there is one its name tells nothing apart");
+}
+
+#[test]
+fn a_closed_loop_is_not_written_as_an_open_one_unasked() {
+    let text = "W Hit 4583176 4 663.00000 45422.00000\nR Miss 100 8 900.00000 10.00000\n";
+    let read = |text: &[u8]| parse_bytes(None, text, LoadOptions::default()).unwrap();
+    let trace = read(text.as_bytes());
+    assert_eq!(trace.meta.arrival, Arrival::GapAfterCompletion);
+    let e = self::text(&trace, "spc", Unsupported::Stop).unwrap_err();
+    assert!(e.to_string().contains("gaps after completions") && e.to_string().contains("parquet"), "{e}");
+    let mut out = Vec::new();
+    let report = write(&trace.clone().into(), by_name("spc").unwrap(), &mut out, Unsupported::Drop).unwrap();
+    assert_eq!((report.requests, report.dropped_gaps, report.dropped_response_times), (2, 1, 2));
+    let kept = read(&self::text(&trace, "parquet", Unsupported::Stop).unwrap());
+    assert_eq!((kept.gap_after(0), kept.content_hash()), (trace.gap_after(0), trace.content_hash()));
+}
+
+#[test]
+fn response_times_that_are_not_kept_are_counted() {
+    use nandu_trace::{Requests, load::parse_requests};
+    // More text than one block, of which half is put aside.
+    let lines: String = (0..40_000u64)
+        .map(|n| format!("{},hm,0,Write,{},4096,{}\n", 1000 + n, n * 4096, 1 + n % 9))
+        .collect();
+    let requests =
+        parse_requests(Box::new(lines.as_bytes()), "hm.csv", &LoadOptions::default(), 10_000).unwrap();
+    assert!(matches!(requests, Requests::Streamed(_)));
+    for format in ["msr", "spc", "parquet"] {
+        let report = write(&requests, by_name(format).unwrap(), &mut Vec::new(), Unsupported::Stop).unwrap();
+        assert_eq!((report.unread_response_times, report.dropped_response_times), (40_000, 0), "{format}");
+    }
+    let held =
+        parse_requests(Box::new(lines.as_bytes()), "hm.csv", &LoadOptions::default(), u64::MAX).unwrap();
+    let report = |format| write(&held, by_name(format).unwrap(), &mut Vec::new(), Unsupported::Stop).unwrap();
+    assert_eq!((report("msr").unread_response_times, report("msr").dropped_response_times), (0, 0));
+    assert_eq!(report("spc").dropped_response_times, 40_000);
 }

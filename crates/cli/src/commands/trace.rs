@@ -235,6 +235,7 @@ fn save(
             format.name
         ));
     }
+    losses(&report, format.name, talk);
     if report.rounded_times > 0 {
         talk.note(format!("{} cut to the unit of {}", plural(report.rounded_times, "time"), format.name));
     }
@@ -245,6 +246,32 @@ fn save(
         format.name
     ));
     Ok(())
+}
+
+/// Says what else is not in the file.
+fn losses(report: &WriteReport, format: &str, talk: Talk) {
+    if report.dropped_gaps > 0 {
+        talk.warning(format!(
+            "{} after completions left out: the closed loop is written as an open one, whose arrivals are the recording's \
+             times of issue",
+            plural(report.dropped_gaps, "gap")
+        ));
+    }
+    if report.dropped_response_times > 0 {
+        let times = plural(report.dropped_response_times, "measured response time");
+        talk.note(format!("{times} left out: {format} has no place for them"));
+    }
+    if report.unread_response_times > 0 {
+        let times = plural(report.unread_response_times, "measured response time");
+        talk.warning(format!(
+            "{times} left out: of a trace of more than {} requests they are not kept; --limit reads fewer",
+            count(nandu_trace::requests::HELD_MOST)
+        ));
+    }
+    if report.renamed_streams > 0 {
+        let streams = plural(report.renamed_streams, "stream");
+        talk.note(format!("{streams} under another name: {format} has no place for theirs"));
+    }
 }
 
 fn write_to(

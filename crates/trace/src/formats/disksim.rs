@@ -9,7 +9,7 @@ use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
 use crate::load::{LineParser, drive, reads_most};
-use crate::write::{LineWriter, Row, device_number};
+use crate::write::{LineWriter, Row};
 use nandu_base::Op;
 
 /// DiskSim ASCII.
@@ -71,7 +71,7 @@ impl LineParser for DiskSim {
 }
 
 fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
-    let (r, ns, device) = (row.record, row.time_ns, device_number(row));
+    let (r, ns, device) = (row.record, row.time_ns, row.label);
     let read = u8::from(r.op() == Op::Read);
     let (ms, part) = (ns / 1_000_000, ns % 1_000_000);
     row.put(out, format_args!("{ms}.{part:06} {device} {} {} {read}\n", r.offset_sectors(), r.len_sectors()));

@@ -9,7 +9,7 @@ use crate::builder::{Builder, Line};
 use crate::cursor::{Cursor, TEN_POWERS, leading_value, no_digits};
 use crate::error::{Fault, Why};
 use crate::load::{LineParser, drive, reads_most};
-use crate::write::{LineWriter, Row, device_number};
+use crate::write::{LineWriter, Row};
 use nandu_base::Op;
 
 /// MQSim and SSDSim ASCII.
@@ -141,7 +141,7 @@ fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
         format_args!(
             "{} {} {} {} {}\n",
             row.time_ns,
-            device_number(row),
+            row.label,
             r.offset_sectors(),
             r.len_sectors(),
             u8::from(r.op() == Op::Read)

@@ -9,7 +9,8 @@ use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
 use crate::load::{LineParser, drive, reads_most};
-use crate::write::{LineWriter, Row};
+use crate::trace::Stream;
+use crate::write::{LineWriter, Row, distinct};
 use nandu_base::Op;
 
 /// MSR Cambridge.
@@ -24,6 +25,8 @@ pub static FORMAT: Format = Format {
     writer: Some(LineWriter {
         time_unit_ns: 100,
         ops: &[Op::Read, Op::Write],
+        response_times: true,
+        labels: volumes,
         write_row,
         ..LineWriter::PLAIN
     }),
@@ -70,18 +73,30 @@ impl LineParser for Msr {
     }
 }
 
+/// `host,disk` of each stream: what stands before and behind the last underscore where a number is behind it.
+fn volumes(streams: &[Stream]) -> Vec<String> {
+    let is_number = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    let word = |name: &str| name.replace(|c: char| c == ',' || c.is_whitespace() || c.is_control(), "_");
+    let own = |stream: &Stream| {
+        let name = word(&stream.name);
+        match name.rsplit_once('_') {
+            Some((host, disk)) if !host.is_empty() && is_number(disk) => Some(format!("{host},{disk}")),
+            _ => None,
+        }
+    };
+    let other = |stream: &Stream, n: u64| match word(&stream.name) {
+        name if is_number(&name) && n == 0 => format!("volume,{name}"),
+        name if name.is_empty() || is_number(&name) => format!("volume_{name},{n}"),
+        name => format!("{name},{n}"),
+    };
+    distinct(streams, own, other)
+}
+
 fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
     let r = row.record;
     let op = if r.op() == Op::Read { "Read" } else { "Write" };
-    let name = row.stream.name.as_str();
-    let is_number = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    let (host, disk) = match name.rsplit_once('_') {
-        Some((host, disk)) if !host.is_empty() && is_number(disk) => (host, disk),
-        _ if is_number(name) => ("volume", name),
-        _ => (name, "0"),
-    };
     let (time, service) = (row.time_ns / UNIT_NS, row.service.0 / UNIT_NS);
-    row.put(out, format_args!("{time},{host},{disk},{op},{},{},{service}\n", r.offset().0, r.len().0));
+    row.put(out, format_args!("{time},{},{op},{},{},{service}\n", row.label, r.offset().0, r.len().0));
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub static FORMAT: Format = Format {
         streams: false,
         header: "seq,op,fua,offset,length\n",
         write_row,
+        ..LineWriter::PLAIN
     }),
 };
 

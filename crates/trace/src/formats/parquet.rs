@@ -65,7 +65,7 @@ const ROWS_PER_GROUP: usize = 1 << 20;
 const ROWS_PER_BATCH: usize = 1 << 14;
 const KEY: &str = "nandu.trace.";
 
-/// Writes all records; Parquet has a word for everything, so nothing is lost.
+/// Writes all records; Parquet has a word for everything, so nothing is lost but what reading did not keep.
 pub(crate) fn write(trace: &Requests, out: &mut (dyn Write + Send)) -> Result<WriteReport, TraceError> {
     let failed = |e: ParquetError| TraceError::Io {
         source_name: "parquet output".into(),
@@ -92,7 +92,8 @@ pub(crate) fn write(trace: &Requests, out: &mut (dyn Write + Send)) -> Result<Wr
         written += records.len();
     }
     writer.close().map_err(failed)?;
-    Ok(WriteReport { requests: trace.len(), ..WriteReport::default() })
+    let unread_response_times = trace.meta().unread_response_times;
+    Ok(WriteReport { requests: trace.len(), unread_response_times, ..WriteReport::default() })
 }
 
 fn properties(trace: &Requests) -> WriterProperties {

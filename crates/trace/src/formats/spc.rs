@@ -10,7 +10,7 @@ use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
 use crate::load::{LineParser, drive, reads_most};
 use crate::record::RecordError;
-use crate::write::{LineWriter, Row, device_number};
+use crate::write::{LineWriter, Row};
 use nandu_base::{Op, SECTOR};
 
 /// SPC / UMass.
@@ -62,7 +62,7 @@ impl LineParser for Spc {
 fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
     let r = row.record;
     let op = if r.op() == Op::Read { 'r' } else { 'w' };
-    let asu = device_number(row);
+    let asu = row.label;
     row.put(out, format_args!("{asu},{},{},{op},{}\n", r.offset_sectors(), r.len().0, row.seconds()));
 }
 
