@@ -65,6 +65,8 @@ const MAGIC: u32 = 0x6561_7400;
 const VERSION: u32 = 7;
 const ACT_QUEUE: u32 = 1;
 const ACT_ISSUE: u32 = 7;
+/// Set in the action of an event that names the control group that asked (`__BLK_TA_CGROUP`): its payload begins with the group.
+const CGROUP: u32 = 1 << 8;
 const WRITE: u32 = 1 << 17;
 const FLUSH: u32 = 1 << 18;
 const PASS_THROUGH: u32 = 1 << 25;
@@ -117,7 +119,7 @@ impl Event {
             Taken::Queued => ACT_QUEUE,
             Taken::Issued => ACT_ISSUE,
         };
-        self.action & (NOTIFY | PASS_THROUGH) == 0 && self.action & 0xFFFF == action
+        self.action & (NOTIFY | PASS_THROUGH) == 0 && self.action & 0xFFFF & !CGROUP == action
     }
 }
 
@@ -228,6 +230,19 @@ mod tests {
             let t = parse_bytes(None, &more, LoadOptions::default()).unwrap();
             assert_eq!((t.records.len(), t.records[0].len().0), (1, 8192));
         }
+    }
+
+    #[test]
+    fn requests_of_control_groups_are_read() {
+        let mut queued = event(false, 5, 4096, ACT_QUEUE | CGROUP | WRITE);
+        queued[46] = 8;
+        let all = [queued, vec![1, 0, 0, 0, 9, 0, 0, 0], event(false, 9, 512, ACT_QUEUE)].concat();
+        let t = parse_bytes(None, &all, LoadOptions::default()).unwrap();
+        let asked: Vec<(Op, u64)> = t.records.iter().map(|r| (r.op(), r.len().0)).collect();
+        assert_eq!(asked, [(Op::Write, 4096), (Op::Read, 512)]);
+        // Where only what the driver was sent is recorded, its events are seen with their group too.
+        let issued = event(false, 5, 4096, ACT_ISSUE | CGROUP);
+        assert_eq!(parse_bytes(None, &issued, LoadOptions::default()).unwrap().records.len(), 1);
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //! | `service_ns`   | INT64            | measured response time; the column exists when the recording has it |
 //!
 //! File metadata: `nandu.trace.schema` (the version, 1), `.origin`, `.arrival`, `.start_ns`, `.streams` (JSON list of
-//! names), `.format` (of the source), `.content_hash`. Files by others need no metadata, and the columns for time, operation,
+//! names), `.format` (of the source), `.content_hash`. A time whose type says its unit (TIMESTAMP, TIME) is in that unit whatever its
+//! column is called; a DECIMAL with digits behind the point, and a time where no time belongs, are errors. Files by others need no metadata, and the columns for time, operation,
 //! offset and length; others are described by [`Columns`]. Any integer type is read, and any compression of the
 //! library. Nulls are errors. Columns are written with zstd, and read page by page.
 //!
@@ -38,7 +39,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::ColumnPath;
+use parquet::schema::types::{ColumnDescriptor, ColumnPath};
 use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
@@ -328,7 +329,7 @@ fn roles(
         None => {
             for (name, role, needed) in OWN {
                 match at(name) {
-                    Some(at) => out.push((at, role)),
+                    Some(at) => out.push((at, r.typed(&schema.column(at), role, None)?)),
                     None if needed => return Err(missing(name)),
                     None => {}
                 }
@@ -348,11 +349,7 @@ fn roles(
                 };
                 let role = match column.role {
                     Role::Ignored => continue,
-                    Role::Time(1) if !column.has_unit => match unit_of(&schema.column(at)) {
-                        Some(ns) => Role::Time(ns),
-                        None => return Err(no_unit(r.source_name, &names[at])),
-                    },
-                    role => role,
+                    role => r.typed(&schema.column(at), role, Some(column.has_unit))?,
                 };
                 out.push((at, role));
             }
@@ -363,19 +360,76 @@ fn roles(
     Ok(out)
 }
 
-/// The unit of a timestamp that knows its own.
-fn unit_of(column: &parquet::schema::types::ColumnDescriptor) -> Option<u64> {
-    match column.logical_type_ref() {
-        Some(LogicalType::Timestamp(time)) => Some(match time.unit {
-            TimeUnit::MILLIS => 1_000_000,
-            TimeUnit::MICROS => 1_000,
-            TimeUnit::NANOS => 1,
-        }),
-        _ => match column.converted_type() {
-            ConvertedType::TIMESTAMP_MILLIS => Some(1_000_000),
-            ConvertedType::TIMESTAMP_MICROS => Some(1_000),
-            _ => None,
-        },
+/// What the type of a column says beside its bits.
+enum Says {
+    /// Nothing that changes the number.
+    Plain,
+    /// So many nanoseconds to one; called like this.
+    Time(u64, &'static str),
+    /// The number is not what the bits are; called like this.
+    Other(&'static str),
+    /// So many digits stand behind the point.
+    Decimals(i32),
+}
+
+impl Says {
+    fn of(column: &ColumnDescriptor) -> Says {
+        const NAMES: [(u64, &str); 3] =
+            [(1_000_000, "milliseconds"), (1_000, "microseconds"), (1, "nanoseconds")];
+        let time = |unit: &TimeUnit| {
+            let (ns, name) = NAMES[match unit {
+                TimeUnit::MILLIS => 0,
+                TimeUnit::MICROS => 1,
+                TimeUnit::NANOS => 2,
+            }];
+            Says::Time(ns, name)
+        };
+        match column.logical_type_ref() {
+            Some(LogicalType::Timestamp(of)) => return time(&of.unit),
+            Some(LogicalType::Time(of)) => return time(&of.unit),
+            Some(LogicalType::Decimal(of)) => return Says::Decimals(of.scale),
+            Some(LogicalType::Date) => return Says::Other("a DATE"),
+            _ => {}
+        }
+        match column.converted_type() {
+            ConvertedType::TIMESTAMP_MILLIS | ConvertedType::TIME_MILLIS => time(&TimeUnit::MILLIS),
+            ConvertedType::TIMESTAMP_MICROS | ConvertedType::TIME_MICROS => time(&TimeUnit::MICROS),
+            ConvertedType::DECIMAL => Says::Decimals(column.type_scale()),
+            ConvertedType::DATE => Says::Other("a DATE"),
+            _ => Says::Plain,
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// What a column is for, in the unit that its type says. `has_unit` says whether one was given where columns are described;
+    /// a file in our columns has none to give.
+    fn typed(
+        &self,
+        column: &ColumnDescriptor,
+        role: Role,
+        has_unit: Option<bool>,
+    ) -> Result<Role, TraceError> {
+        let name = column.path().string();
+        let refuse = |why: String| Err(self.column(&name, why));
+        match (Says::of(column), role) {
+            (Says::Decimals(scale), _) if scale != 0 => refuse(format!(
+                "it holds DECIMAL with {scale} digits behind the point; {INSTEAD}, in a unit in which they are whole"
+            )),
+            (Says::Plain | Says::Decimals(_), Role::Time(1)) if has_unit == Some(false) => {
+                Err(no_unit(self.source_name, &name))
+            }
+            (Says::Plain | Says::Decimals(_), role) => Ok(role),
+            (Says::Other(what), _) => refuse(format!("it holds {what}; {INSTEAD}")),
+            (Says::Time(ns, unit), Role::Time(given) | Role::Service(given)) => match has_unit {
+                Some(true) if given != ns => refuse(format!(
+                    "its type says {unit}, and --columns another unit; leave the unit out, or write the one of the type"
+                )),
+                _ if matches!(role, Role::Service(_)) => Ok(Role::Service(ns)),
+                _ => Ok(Role::Time(ns)),
+            },
+            (Says::Time(_, unit), _) => refuse(format!("it holds times in {unit}; {INSTEAD}")),
+        }
     }
 }
 
@@ -575,4 +629,87 @@ fn op_of(column: &Column, form: OpForm, described: Option<&Columns>, i: usize) -
         ),
     };
     op.ok_or_else(|| format!("{}: `{shown}`; expected {expected}", column.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::parse_bytes;
+    use crate::trace::Trace;
+
+    /// Two requests in columns of these types for time, offset, size and response time; times of 0 and 7, all else 8,192.
+    fn file(types: [&str; 4]) -> Vec<u8> {
+        let [time, offset, size, service] = types;
+        let schema = format!(
+            "message trace {{ REQUIRED INT64 time_ns {time}; REQUIRED BYTE_ARRAY op (UTF8); \
+             REQUIRED INT64 offset_bytes {offset}; REQUIRED INT64 len_bytes {size}; REQUIRED INT64 service_ns {service}; }}"
+        );
+        let schema = Arc::new(parse_message_type(&schema).unwrap());
+        let mut out = Vec::new();
+        let mut writer = SerializedFileWriter::new(&mut out, schema, Arc::default()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let words = [ByteArray::from("read"), ByteArray::from("write")];
+        write_column::<Int64Type, _, _>(&mut group, &[0, 7], |n| *n).unwrap();
+        write_column::<ByteArrayType, _, _>(&mut group, &words, |w| w.clone()).unwrap();
+        for _ in 0..3 {
+            write_column::<Int64Type, _, _>(&mut group, &[8192, 8192], |n| *n).unwrap();
+        }
+        group.close().unwrap();
+        writer.close().unwrap();
+        out
+    }
+
+    fn read(types: [&str; 4], columns: Option<&str>) -> Result<Trace, String> {
+        let columns = columns.map(|columns| columns.parse().unwrap());
+        let options = LoadOptions { columns, ..LoadOptions::default() };
+        parse_bytes(None, &file(types), options).map_err(|e| e.to_string())
+    }
+
+    const MICROS: &str = "(TIMESTAMP(MICROS,true))";
+
+    #[test]
+    fn a_time_is_in_the_unit_of_its_type() {
+        for (of, ns) in [
+            ("", 1),
+            ("(TIMESTAMP(NANOS,true))", 1),
+            (MICROS, 1_000),
+            ("(TIMESTAMP(MILLIS,false))", 1_000_000),
+            ("(TIMESTAMP_MICROS)", 1_000),
+            ("(TIME(MICROS,true))", 1_000),
+            ("(DECIMAL(18,0))", 1),
+        ] {
+            let trace = read([of, "", "", of], None).unwrap_or_else(|e| panic!("{of}: {e}"));
+            assert_eq!(trace.records[1].time().0, 7 * ns, "{of}");
+            assert_eq!(trace.service.unwrap()[1].0, 8192 * ns, "{of}");
+            assert_eq!((trace.records[1].offset().0, trace.records[1].len().0), (8192, 8192));
+        }
+        let named = |unit: &str| format!("time{unit}=time_ns,op=op,offset=offset_bytes,size=len_bytes");
+        for unit in ["", ":us"] {
+            let trace = read([MICROS, "", "", ""], Some(&named(unit))).unwrap();
+            assert_eq!(trace.records[1].time().0, 7_000);
+        }
+        let e = read([MICROS, "", "", ""], Some(&named(":ns"))).unwrap_err();
+        assert!(
+            e.contains("time_ns: its type says microseconds") || e.contains("its type says microseconds"),
+            "{e}"
+        );
+        let e = read(["", "", "", ""], Some(&named(""))).unwrap_err();
+        assert!(e.contains("nothing says in which unit"), "{e}");
+    }
+
+    #[test]
+    fn a_type_that_makes_another_number_of_the_bits_is_refused() {
+        for (types, says) in [
+            (["(DECIMAL(18,6))", "", "", ""], "time_ns: it holds DECIMAL with 6 digits behind the point"),
+            (["", "(DECIMAL(18,2))", "", ""], "offset_bytes: it holds DECIMAL with 2 digits"),
+            (["", "", "(DECIMAL(9,3))", ""], "len_bytes: it holds DECIMAL with 3 digits"),
+            (["", "", "", "(DECIMAL(9,3))"], "service_ns: it holds DECIMAL with 3 digits"),
+            (["", MICROS, "", ""], "offset_bytes: it holds times in microseconds"),
+            (["", "", "(TIME(NANOS,true))", ""], "len_bytes: it holds times in nanoseconds"),
+        ] {
+            let e = read(types, None).expect_err(says);
+            assert!(e.contains("cast it where the file is written"), "{e}");
+            assert!(e.replace(['`', '"'], "").contains(says), "{says}: {e}");
+        }
+    }
 }
