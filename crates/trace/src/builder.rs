@@ -78,6 +78,86 @@ impl StreamTable {
     }
 }
 
+/// The order in which streams have their first requests.
+#[derive(Default)]
+struct FirstSeen {
+    /// Streams in that order.
+    order: Vec<u16>,
+    seen: Vec<bool>,
+}
+
+impl FirstSeen {
+    /// Looks at further `records` in order of time of a trace that has `streams` streams so far.
+    fn look(&mut self, records: &[Record], streams: usize) {
+        self.seen.resize(streams.max(self.seen.len()), false);
+        for r in records {
+            if self.order.len() == streams {
+                return;
+            }
+            let seen = &mut self.seen[usize::from(r.stream())];
+            if !std::mem::replace(seen, true) {
+                self.order.push(r.stream());
+            }
+        }
+    }
+
+    /// Puts the `names` in that order, those without a request last. Returns which number each stream has now, when one has another.
+    fn sort(mut self, names: &mut Vec<String>) -> Option<Vec<u16>> {
+        self.seen.resize(names.len(), false);
+        self.order.extend((0u16..).zip(&self.seen).filter(|(_, seen)| !**seen).map(|(stream, _)| stream));
+        if self.order.is_sorted() {
+            return None;
+        }
+        let mut numbers = vec![0; names.len()];
+        (0u16..).zip(&self.order).for_each(|(number, &stream)| numbers[usize::from(stream)] = number);
+        *names = self.order.iter().map(|&stream| std::mem::take(&mut names[usize::from(stream)])).collect();
+        Some(numbers)
+    }
+}
+
+/// A time that goes back by less is one of requests that were noted a little late.
+const RESTART_LEAST_NS: u64 = 1_000_000_000;
+
+/// Times in the order of the file that went back far: where that happened first, by how much, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Restarts {
+    /// Number of the request in the file, from 1.
+    request: u64,
+    back_ns: u64,
+    count: u64,
+}
+
+impl Restarts {
+    /// Looks for them among `records` as the file has them. The clock began again where the latest time so far is followed by one that lies
+    /// more than half of the time that has passed before it, and the next goes on from there.
+    fn among(records: &[Record]) -> Option<Restarts> {
+        let mut found: Option<Restarts> = None;
+        let (mut first, mut latest) = (u64::MAX, 0u64);
+        for (i, r) in records.iter().enumerate() {
+            let time = r.time().0;
+            let back = latest.saturating_sub(time);
+            let goes_on = || records.get(i + 1).is_some_and(|next| next.time().0 < latest);
+            let falls = back >= RESTART_LEAST_NS && back > (latest - first) / 2;
+            if falls && records[i - 1].time().0 == latest && goes_on() {
+                let seen = found.get_or_insert(Restarts { request: i as u64 + 1, back_ns: back, count: 0 });
+                seen.count += 1;
+            }
+            (first, latest) = (first.min(time), latest.max(time));
+        }
+        found
+    }
+
+    fn note(self) -> String {
+        let Restarts { request, back_ns, count } = self;
+        let times = if count == 1 { "once".into() } else { format!("{count} times") };
+        format!(
+            "the times go far back {times}, first by {} s at request {request} of the file: files of one clock were joined, or a clock \
+             began again; the parts are sorted into each other by time, so split the file there if each has a clock of its own",
+            back_ns / 1_000_000_000
+        )
+    }
+}
+
 /// What one line says; extents in sectors.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
@@ -119,6 +199,8 @@ pub struct Builder {
     held: u64,
     /// Those before, once there are more.
     spool: Option<Spool>,
+    first_seen: FirstSeen,
+    restarts: Option<Restarts>,
 }
 
 impl Builder {
@@ -140,6 +222,8 @@ impl Builder {
             arrival,
             held: u64::MAX,
             spool: None,
+            first_seen: FirstSeen::default(),
+            restarts: None,
         }
     }
 
@@ -165,6 +249,10 @@ impl Builder {
     fn put_aside(&mut self, count: usize, source_name: &str) -> Result<(), TraceError> {
         let failed = |error| TraceError::Io { source_name: source_name.into(), error };
         self.unread_service += self.service.take().map_or(0, |service| service.len() as u64);
+        // Further on a time so early has no place any more.
+        if self.spool.is_none() && self.sorted_requests > 0 {
+            self.restarts = Restarts::among(&self.records);
+        }
         self.records.sort_by_key(|r| r.time());
         let first = self.records.first().map_or(0, |r| r.time().0);
         let spool = match &mut self.spool {
@@ -182,6 +270,7 @@ impl Builder {
             let source_name = source_name.into();
             return Err(TraceError::Disorder { source_name, ns: first, window: self.held / 2 });
         }
+        self.first_seen.look(&self.records[..count], self.streams.names.len());
         spool.put(&self.records[..count]).map_err(failed)?;
         self.records.drain(..count);
         Ok(())
@@ -362,7 +451,12 @@ impl Builder {
         }
         self.put_aside(self.records.len(), &meta.source)?;
         self.describe(&mut meta, 0);
-        let spool = self.spool.take().expect("it is there");
+        let mut spool = self.spool.take().expect("it is there");
+        if self.sorted_requests > 0
+            && let Some(numbers) = self.first_seen.sort(&mut self.streams.names)
+        {
+            spool.renumber(numbers);
+        }
         let streamed = Streamed::survey(Arc::new(spool), u64::MAX, self.streams.names, meta, |_| ());
         Ok(Requests::Streamed(Arc::new(streamed)))
     }
@@ -375,16 +469,23 @@ impl Builder {
         meta.rounded_requests = self.rounded_requests;
         meta.rounded_times = self.rounded_times;
         meta.unread_response_times = self.unread_service;
+        meta.notes.extend(self.restarts.map(Restarts::note));
     }
 
-    /// Sorts by time where needed, sets the first arrival to 0, counts streams.
+    /// Sorts by time where needed, sets the first arrival to 0, counts streams. They are numbered in the order of their first requests, by
+    /// time and, of one time, as the file has them.
     ///
     /// # Panics
     /// When requests were put aside.
     pub fn finish(mut self, mut meta: Meta) -> Trace {
         assert!(self.spool.is_none(), "requests were put aside");
         if self.sorted_requests > 0 {
+            self.restarts = Restarts::among(&self.records);
             self.sort();
+            self.first_seen.look(&self.records, self.streams.names.len());
+            if let Some(numbers) = std::mem::take(&mut self.first_seen).sort(&mut self.streams.names) {
+                self.records.iter_mut().for_each(|r| *r = r.in_stream(numbers[usize::from(r.stream())]));
+            }
         }
         let first = self.records.first().map_or(0, |r| r.time().0);
         if first > 0 {
@@ -461,6 +562,59 @@ mod tests {
         assert_eq!(t.meta.sorted_requests, 1);
         assert_eq!(t.service.unwrap()[0], Span(50_000_001_000));
         assert_eq!((t.streams[0].name.as_str(), t.streams[0].requests), ("7", 4));
+    }
+
+    /// A trace of these times and devices, held or put aside.
+    fn of_devices(lines: &[(u64, u64)], held: u64) -> Requests {
+        let mut b = Builder::new(Arrival::Timestamps, false).holding(held);
+        for &(time_ns, device) in lines {
+            let stream = b.stream(device).unwrap();
+            b.push(0, Line { stream, ..line(time_ns) }).unwrap();
+            b.settle("test").unwrap();
+        }
+        b.finish_requests(Meta::default()).unwrap()
+    }
+
+    #[test]
+    fn streams_are_numbered_by_time_and_not_by_their_lines() {
+        // Device 9 has the first line, 4 the first request; 7 and 9 come at one time, as the file has them.
+        let lines = [(50, 9), (10, 4), (60, 4), (50, 7), (70, 9), (80, 3), (75, 4), (90, 7)];
+        for held in [u64::MAX, 7, 4] {
+            let all = of_devices(&lines, held);
+            assert_eq!(matches!(all, Requests::Streamed(_)), held < 8, "{held}");
+            let names: Vec<&str> = all.streams().iter().map(|s| s.name.as_str()).collect();
+            assert_eq!(names, ["4", "9", "7", "3"], "{held}");
+            let numbers: Vec<u16> = all.iter().map(|r| r.stream()).collect();
+            assert_eq!(numbers, [0, 1, 2, 0, 1, 0, 3, 2], "{held}");
+            // The same requests in order are the same trace.
+            let mut sorted = lines;
+            sorted.sort_by_key(|l| l.0);
+            let ordered = of_devices(&sorted, u64::MAX);
+            assert_eq!(all.content_hash(), ordered.content_hash(), "{held}");
+            let of = |r: &Requests| r.streams().to_vec();
+            assert_eq!(of(&all), of(&ordered), "{held}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_begins_again_is_said() {
+        const S: u64 = 1_000_000_000;
+        let notes = |seconds: &[u64]| {
+            let lines: Vec<(u64, u64)> = seconds.iter().map(|s| (s * S, 0)).collect();
+            of_devices(&lines, u64::MAX).meta().notes.clone()
+        };
+        let once = &notes(&[100, 110, 120, 0, 10, 20, 30])[..];
+        assert!(once[0].contains("far back once, first by 120 s at request 4 of the file"), "{once:?}");
+        let twice = &notes(&[0, 10, 20, 0, 10, 20, 30, 1, 2, 3])[..];
+        assert!(twice[0].contains("far back 2 times, first by 20 s at request 4"), "{twice:?}");
+        // A few lines that were noted late; one line that was noted very late; order.
+        for quiet in
+            [&[0, 10, 8, 11, 9, 12, 20, 19][..], &[0, 10, 20, 1, 21, 22], &[0, 10, 20, 0], &[0, 1, 2]]
+        {
+            assert_eq!(notes(quiet), [""; 0], "{quiet:?}");
+        }
+        let lines: Vec<(u64, u64)> = [0, 10, 20, 0, 10, 20, 30, 40].map(|s| (s * S, 0)).into();
+        assert_eq!(of_devices(&lines, 6).meta().notes.len(), 1, "also where requests are put aside");
     }
 
     #[test]

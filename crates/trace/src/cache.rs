@@ -31,7 +31,7 @@ pub const LEAST: usize = 50_000;
 
 const MAGIC: &[u8; 8] = b"NANDUTRC";
 /// Of the form below and of the parsers: raised when either gives other records.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 const HEAD: usize = 8 * 9;
 const EXTENSION: &str = "decoded";
 

@@ -76,7 +76,7 @@ pub enum TraceError {
     /// A request stands far behind its place in the order of time.
     #[error(
         "{source_name}: a request that arrives {ns} ns after the first stands more than {window} requests behind its place; a \
-         trace so long is not sorted in memory: sort the file by time"
+         trace so long is not sorted in memory: sort the file by time, or split it where a clock began again"
     )]
     Disorder {
         /// The file.

@@ -229,6 +229,12 @@ impl Record {
         Record { time_stream: self.time_stream & !STREAM_MASK, ..self }
     }
 
+    /// The same request in another stream, which is one of a trace.
+    #[inline]
+    pub(crate) const fn in_stream(self, stream: u16) -> Record {
+        Record { time_stream: self.time_stream & !STREAM_MASK | stream as u64 & STREAM_MASK, ..self }
+    }
+
     /// The 16 bytes in the order the content hash reads them: both words, little-endian.
     #[inline]
     pub fn to_bytes(self) -> [u8; 16] {

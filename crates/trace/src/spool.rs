@@ -78,6 +78,8 @@ pub struct Spool {
     len: u64,
     /// Arrival of the last of them.
     last: Span,
+    /// The number that each stream has from now on, when it is another.
+    streams: Option<Vec<u16>>,
     bytes: Vec<u8>,
 }
 
@@ -91,7 +93,7 @@ impl Spool {
     /// No file can be made there.
     pub fn new() -> io::Result<Spool> {
         let file = unnamed(&std::env::temp_dir())?;
-        Ok(Spool { file, len: 0, last: Span::ZERO, bytes: Vec::new() })
+        Ok(Spool { file, len: 0, last: Span::ZERO, streams: None, bytes: Vec::new() })
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -101,6 +103,11 @@ impl Spool {
     /// Arrival of the last request.
     pub(crate) fn last(&self) -> Span {
         self.last
+    }
+
+    /// From now on the stream `n` of all requests is `streams[n]`.
+    pub(crate) fn renumber(&mut self, streams: Vec<u16>) {
+        self.streams = Some(streams);
     }
 
     /// Puts `records`, which are in order, behind those that are there.
@@ -141,8 +148,12 @@ impl Feed for FromSpool<'_> {
         self.bytes.resize(count as usize * RECORD, 0);
         let read = self.spool.file.read_exact_at(&mut self.bytes, self.at * RECORD as u64);
         read.unwrap_or_else(|error| panic!("requests that were put aside in a temporary file: {error}"));
+        let had = out.len();
         let records = self.bytes.chunks_exact(RECORD);
         out.extend(records.map(|bytes| Record::from_bytes(bytes.try_into().expect("16 bytes"))));
+        if let Some(streams) = &self.spool.streams {
+            out[had..].iter_mut().for_each(|r| *r = r.in_stream(streams[usize::from(r.stream())]));
+        }
         self.at += count;
     }
 }

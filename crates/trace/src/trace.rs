@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 pub struct Trace {
     /// The requests, times never falling, the first at 0 when the trace has times.
     pub records: Vec<Record>,
-    /// The streams (volumes, ASUs, disks) that [`Record::stream`] points into, in order of first appearance.
+    /// The streams (volumes, ASUs, disks) that [`Record::stream`] points into, in order of their first requests.
     pub streams: Vec<Stream>,
     /// Response time of each request as the recording measured it, when the format has it; as long as `records`.
     pub service: Option<Vec<Span>>,
