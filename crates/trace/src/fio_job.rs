@@ -10,17 +10,25 @@
 //! | `bssplit`                              | lengths with per cents, `4k/60:64k/40`; what has none shares the rest        |
 //! | `size`, `offset`                       | where the requests lie; the device when `size` is not given                   |
 //! | `io_size`, `number_ios`                | how much is asked for; `size` bytes                                           |
-//! | `iodepth`                              | requests outstanding; 1                                                      |
-//! | `rate_iops`, `rate`                    | requests or bytes a second, with at most `iodepth` outstanding                 |
+//! | `iodepth`                              | requests outstanding; 1, also where the engine waits for each                |
+//! | `ioengine`                             | whether it waits for each; psync, which does                                 |
+//! | `rate_iops`, `rate`                    | requests or bytes a second of each direction, with at most `iodepth` outstanding |
+//! | `kb_base`                              | what k is; 1024                                                              |
 //! | `runtime`, `time_based`                | no request begins later; the job begins again until then                      |
 //! | `random_distribution`                  | random, or `zipf:THETA`                                                       |
 //! | `norandommap`                          | random places are drawn each for itself; else every block comes once before one comes again |
 //! | `fsync`, `fdatasync`                   | a flush after so many writes                                                  |
 //!
-//! Keys that say where and how fio sends them (`ioengine`, `direct`, `filename` and the like) have no meaning here and are
+//! *Sizes.* With the `kb_base` of 1024 that fio has by itself, k, m, g and t are powers of 1024, and KiB, MiB and so on are powers of *1000*; with
+//! 1000 it is the other way round. Both are fio's.
+//!
+//! *Rates* are of each direction: a mixed job of `rate_iops=100` reads 100 times and writes 100 times a second, whatever its mix says, because a
+//! direction that is ahead of its rate waits while the other is sent.
+//!
+//! Keys that say where and how fio sends them (`direct`, `filename` and the like) have no meaning here and are
 //! passed over; every other key is refused. Differences: random numbers are ours, from `--seed`; with `bssplit` or
 //! `zipf` places are drawn each for itself, as fio does for zipf; a job that begins again sends the same requests.
-//! Source: `fio(1)` of fio 3.33.
+//! Source: `fio(1)` of fio 3.33; `rate_ddir` and `__get_mult_bytes` of its code.
 
 use crate::error::TraceError;
 use crate::record::{MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS, Record};
@@ -32,12 +40,11 @@ use nandu_base::{Op, Ratio, Rng, SECTOR, Span};
 pub const FILE_MOST: u64 = 1 << 20;
 
 /// Keys that change nothing about the requests.
-const WITHOUT_MEANING: [&str; 16] = [
+const WITHOUT_MEANING: [&str; 15] = [
     "name",
     "description",
     "filename",
     "directory",
-    "ioengine",
     "direct",
     "buffered",
     "thread",
@@ -51,8 +58,11 @@ const WITHOUT_MEANING: [&str; 16] = [
     "unlink",
 ];
 
+/// Engines that wait for each request: a depth has no effect on them.
+const WAITING: [&str; 7] = ["psync", "sync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
+
 /// Keys that are read.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 21] = [
     "rw",
     "readwrite",
     "rwmixread",
@@ -65,8 +75,10 @@ const KEYS: [&str; 19] = [
     "io_size",
     "number_ios",
     "iodepth",
+    "ioengine",
     "rate_iops",
     "rate",
+    "kb_base",
     "runtime",
     "time_based",
     "random_distribution",
@@ -96,8 +108,10 @@ pub struct FioJob {
     zipf: Option<Ratio>,
     map: bool,
     flush_every: u64,
+    notes: Vec<String>,
 }
 
+/// Of each direction.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Rate {
     Requests(u64),
@@ -120,6 +134,8 @@ struct Setting<'t> {
 
 struct Place<'a> {
     source_name: &'a str,
+    /// What k is.
+    kb_base: u64,
 }
 
 impl Place<'_> {
@@ -129,16 +145,17 @@ impl Place<'_> {
 
     fn bytes(&self, s: &Setting<'_>) -> Result<u64, TraceError> {
         let lower = s.value.to_ascii_lowercase();
-        let text = lower.strip_suffix("ib").or(lower.strip_suffix('b')).unwrap_or(&lower);
-        let (digits, shift) = match text.char_indices().last() {
-            Some((at, unit @ ('k' | 'm' | 'g' | 't'))) => (
-                &text[..at],
-                [('k', 10), ('m', 20), ('g', 30), ('t', 40)].iter().find(|u| u.0 == unit).map_or(0, |u| u.1),
-            ),
-            _ => (text, 0),
+        let at = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
+        let (digits, unit) = lower.split_at(at);
+        let power = |letter| ["", "k", "m", "g", "t", "p"].iter().position(|&p| p == letter);
+        let (letter, base) = match unit.strip_suffix("ib") {
+            // A unit of IEC 80000-13 is the other one.
+            Some(letter) if !letter.is_empty() => (letter, 2024 - self.kb_base),
+            _ => (unit.strip_suffix(['b', 'i']).unwrap_or(unit), self.kb_base),
         };
         let number: Option<u64> = digits.parse().ok();
-        number.and_then(|n| n.checked_mul(1 << shift)).ok_or_else(|| {
+        let scale = power(letter).and_then(|power| base.checked_pow(power as u32));
+        number.zip(scale).and_then(|(n, scale)| n.checked_mul(scale)).ok_or_else(|| {
             self.wrong(s.line, s.key, format!("`{}` is no size; write for example 4k, 16m or 1g", s.value))
         })
     }
@@ -233,7 +250,7 @@ impl FioJob {
     /// # Errors
     /// [`TraceError::Job`] with key and line.
     pub fn parse(text: &str, source_name: &str) -> Result<FioJob, TraceError> {
-        let place = Place { source_name };
+        let mut place = Place { source_name, kb_base: 1024 };
         let (mut global, mut own): (Vec<Setting<'_>>, Vec<Setting<'_>>) = (Vec::new(), Vec::new());
         let mut section: Option<&str> = None;
         let mut job: Option<(&str, u64)> = None;
@@ -266,6 +283,17 @@ impl FioJob {
         let Some((name, _)) = job else {
             return Err(place.wrong(1, "[...]", "there is no job beside [global]"));
         };
+        // It is of all sizes, wherever it stands.
+        for setting in global.iter().chain(&own).filter(|s| s.key == "kb_base") {
+            place.kb_base = match setting.value {
+                "1000" => 1000,
+                "1024" => 1024,
+                other => {
+                    let why = format!("`{other}`: it is 1000 or 1024");
+                    return Err(place.wrong(setting.line, setting.key, why));
+                }
+            };
+        }
         FioJob::of(name, &place, global.iter().chain(&own))
     }
 
@@ -292,8 +320,10 @@ impl FioJob {
             zipf: None,
             map: true,
             flush_every: 0,
+            notes: Vec::new(),
         };
         let (mut mixed, mut mix) = (false, 50);
+        let mut engine = WAITING[0];
         for s in settings {
             match s.key {
                 "rw" | "readwrite" => {
@@ -339,6 +369,11 @@ impl FioJob {
                     n => return Err(place.wrong(s.line, s.key, format!("{n} is not between 1 and 65536"))),
                 },
                 "rate_iops" | "rate" => {
+                    if s.value.contains(',') {
+                        let why =
+                            "rates apart for reads and writes are not read; give one, which each of them has";
+                        return Err(place.wrong(s.line, s.key, why));
+                    }
                     let n = if s.key == "rate" { place.bytes(s)? } else { place.whole(s)? };
                     if n == 0 || n > 1_000_000_000_000 {
                         return Err(place.wrong(
@@ -354,6 +389,8 @@ impl FioJob {
                 "norandommap" => job.map = !place.flag(s)?,
                 "random_distribution" => job.zipf = zipf_of(place, s)?,
                 "fsync" | "fdatasync" => job.flush_every = place.whole(s)?,
+                "ioengine" => engine = s.value,
+                "kb_base" => {}
                 "numjobs" if s.value == "1" => {}
                 key if WITHOUT_MEANING.contains(&key) => {}
                 key => {
@@ -374,6 +411,21 @@ impl FioJob {
         if mixed {
             job.read_percent = mix;
         }
+        if job.iodepth > 1 && WAITING.contains(&engine) {
+            job.notes.push(format!(
+                "iodepth={} has no effect, as in fio: ioengine={engine} waits for each request; one that does not is libaio",
+                job.iodepth
+            ));
+            job.iodepth = 1;
+        }
+        if job.mixes()
+            && let Some(rate) = job.rate
+        {
+            let key = if matches!(rate, Rate::Bytes(_)) { "rate" } else { "rate_iops" };
+            job.notes.push(format!(
+                "{key} is of reads and of writes, each, as in fio: they are as many as it says, and not in the mix"
+            ));
+        }
         if job.time_based && job.runtime.is_none() {
             return Err(place.wrong(1, "time_based", "it needs a `runtime`"));
         }
@@ -386,13 +438,26 @@ impl FioJob {
             .iter()
             .find(|(len, _)| *len == 0 || len % SECTOR != 0 || len / SECTOR > MAX_LEN_SECTORS)
         {
-            Some((len, _)) => Err(place.wrong(
-                s.line,
-                s.key,
-                format!("{len} bytes: a request is a multiple of 512 bytes below 2 GiB"),
-            )),
+            Some((len, _)) => {
+                let iec = s.value.to_ascii_lowercase().contains("ib") && place.kb_base == 1024;
+                let hint = if iec {
+                    "; to fio a KiB is 1000 bytes and a k is 1024, unless kb_base=1000"
+                } else {
+                    ""
+                };
+                Err(place.wrong(
+                    s.line,
+                    s.key,
+                    format!("{len} bytes: a request is a multiple of 512 bytes below 2 GiB{hint}"),
+                ))
+            }
             None => Ok(()),
         }
+    }
+
+    /// Whether it has reads and others.
+    fn mixes(&self) -> bool {
+        (1..100).contains(&self.read_percent)
     }
 
     /// Its requests on a device of `room` bytes.
@@ -400,7 +465,7 @@ impl FioJob {
     /// # Errors
     /// [`TraceError::Job`] when they do not lie on it, or none is asked for.
     pub fn requests(&self, room: Option<u64>, seed: u64) -> Result<JobRequests, TraceError> {
-        let place = Place { source_name: &self.source_name };
+        let place = Place { source_name: &self.source_name, kb_base: 1024 };
         let wrong = |key: &str, why: String| Err(place.wrong(1, key, why));
         let longest = self.sizes.iter().map(|s| s.0).max().unwrap_or(0);
         let grain = self.sizes.iter().map(|s| s.0).min().unwrap_or(SECTOR);
@@ -432,20 +497,10 @@ impl FioJob {
             }
             theta => theta.map(|theta| Zipf::new(blocks, theta)),
         };
-        let mut bytes_left = self.io_size.unwrap_or(size);
-        let mut left = self.number_ios.unwrap_or(u64::MAX);
-        // By rate the number that a runtime has room for is known.
-        if let (Some(runtime), Some(rate)) = (self.runtime, self.rate) {
-            if self.time_based {
-                bytes_left = u64::MAX;
-            }
-            match rate {
-                Rate::Requests(n) => left = left.min(times(runtime.0, n, 1_000_000_000).saturating_add(1)),
-                Rate::Bytes(n) => {
-                    bytes_left = bytes_left.min(times(runtime.0, n, 1_000_000_000).saturating_add(1))
-                }
-            }
-        }
+        // With a rate the runtime ends the times of requests, and a job that begins again goes on until then.
+        let endless = self.time_based && self.rate.is_some();
+        let bytes_left = if endless { u64::MAX } else { self.io_size.unwrap_or(size) };
+        let left = self.number_ios.unwrap_or(u64::MAX);
         Ok(JobRequests {
             ops: root.fork(2),
             lengths: root.fork(3),
@@ -461,8 +516,8 @@ impl FioJob {
             left,
             drawn: 0,
             next: [0; 2],
-            sent: 0,
-            sent_bytes: 0,
+            sent: [0; 2],
+            sent_bytes: [0; 2],
             writes: 0,
             flush_now: false,
             job: self.clone(),
@@ -483,6 +538,7 @@ impl FioJob {
                 runtime: self.runtime.filter(|_| self.rate.is_none()),
                 again,
             }),
+            notes: self.notes.clone(),
             ..Meta::default()
         }
     }
@@ -533,8 +589,9 @@ pub struct JobRequests {
     drawn: u64,
     /// Where the next sequential read, and the next of the others, begins.
     next: [u64; 2],
-    sent: u64,
-    sent_bytes: u64,
+    /// Reads, and others.
+    sent: [u64; 2],
+    sent_bytes: [u64; 2],
     writes: u64,
     flush_now: bool,
 }
@@ -572,11 +629,27 @@ impl JobRequests {
         (block * self.grain).min(self.size - len)
     }
 
-    fn now_ns(&self) -> u64 {
+    /// Whether the next request is a read by the mix.
+    fn draw(&mut self) -> bool {
+        self.ops.chance(Ratio::new(self.job.read_percent, 100))
+    }
+
+    /// When the rate has the next request of a direction arrive.
+    fn due_ns(&self, read: bool) -> u64 {
+        let direction = usize::from(!read);
         match self.job.rate {
             None => 0,
-            Some(Rate::Requests(n)) => times(self.sent, 1_000_000_000, n),
-            Some(Rate::Bytes(n)) => times(self.sent_bytes, 1_000_000_000, n),
+            Some(Rate::Requests(n)) => times(self.sent[direction], 1_000_000_000, n),
+            Some(Rate::Bytes(n)) => times(self.sent_bytes[direction], 1_000_000_000, n),
+        }
+    }
+
+    /// Whether the next request is a read, and when it arrives. A direction that is ahead of its rate waits for the other.
+    fn direction(&self, drawn: bool) -> (bool, u64) {
+        let (own, other) = (self.due_ns(drawn), self.due_ns(!drawn));
+        match self.job.mixes() && other < own {
+            true => (!drawn, other),
+            false => (drawn, own),
         }
     }
 }
@@ -585,24 +658,28 @@ impl Iterator for JobRequests {
     type Item = Record;
 
     fn next(&mut self) -> Option<Record> {
-        let now_ns = self.now_ns();
+        let flush = std::mem::take(&mut self.flush_now);
+        // A flush comes when the next request would, whose direction is not drawn for it.
+        let drawn = if flush { self.job.read_percent > 0 } else { self.draw() };
+        let (read, now_ns) = self.direction(drawn);
+        let over = self.job.runtime.filter(|_| self.job.rate.is_some()).is_some_and(|end| now_ns > end.0);
         // A trace ends before its times do.
         if now_ns > MAX_TIME_NS {
             return None;
         }
-        if std::mem::take(&mut self.flush_now) {
+        if flush {
             return Record::new(now_ns, Op::Flush, false, 0, 0, 0).ok();
         }
-        if self.left == 0 || self.bytes_left == 0 {
+        if over || self.left == 0 || self.bytes_left == 0 {
             return None;
         }
-        let read = self.ops.chance(Ratio::new(self.job.read_percent, 100));
         let len = self.len();
         let start = self.job.offset + self.start(read, len);
         self.left -= 1;
         self.bytes_left = self.bytes_left.saturating_sub(len);
-        self.sent += 1;
-        self.sent_bytes = self.sent_bytes.saturating_add(len);
+        let direction = usize::from(!read);
+        self.sent[direction] += 1;
+        self.sent_bytes[direction] = self.sent_bytes[direction].saturating_add(len);
         let op = if read { Op::Read } else { self.job.other };
         self.writes += u64::from(op == Op::Write);
         self.flush_now =
@@ -670,14 +747,68 @@ mod tests {
 
     #[test]
     fn a_time_and_a_depth_are_asked_for() {
-        let job =
-            job("[a]\nrw=randrw\nrwmixwrite=30\niodepth=16\nruntime=2m\ntime_based\nsize=1g\n").unwrap();
+        let job = job(
+            "[a]\nioengine=libaio\nrw=randrw\nrwmixwrite=30\niodepth=16\nruntime=2m\ntime_based\nsize=1g\n",
+        )
+        .unwrap();
         let asked = job.meta(1).asked.unwrap();
         assert_eq!((asked.outstanding, asked.runtime, asked.again), (16, Some(Span::from_secs(120)), true));
         assert_eq!((job.read_percent, job.meta(1).arrival), (70, Arrival::OrderOnly));
         // A runtime with a rate says how many.
         let all = requests("[a]\nrw=read\nruntime=2\ntime_based=1\nsize=64k\nrate_iops=100\n");
         assert_eq!(all.len(), 201);
+    }
+
+    #[test]
+    fn a_rate_is_of_each_direction() {
+        // Whatever the mix: both directions reach their rate.
+        let all = requests(
+            "[a]\nrw=randrw\nrwmixread=70\nsize=64m\nrate_iops=100\nruntime=10\ntime_based\nnorandommap\n",
+        );
+        let reads = all.iter().filter(|r| r.op() == Op::Read).count();
+        assert_eq!((reads, all.len() - reads), (1001, 1001), "100 a second of each, and one at the start");
+        assert!(all.windows(2).all(|w| w[0].time() <= w[1].time()));
+        assert_eq!(all.last().unwrap().time().0, 10_000_000_000);
+        let all = requests("[a]\nrw=rw\nbs=64k\nsize=64m\nrate=1m\nruntime=10\ntime_based\n");
+        let bytes = |op| all.iter().filter(|r| r.op() == op).map(|r| r.len().0).sum::<u64>();
+        assert_eq!((bytes(Op::Read) >> 16, bytes(Op::Write) >> 16), (161, 161), "1 MiB a second of each");
+        let one = requests("[a]\nrw=write\nsize=1m\nrate_iops=100\nfsync=2\n");
+        let times: Vec<u64> = one.iter().take(5).map(|r| r.time().0 / 10_000_000).collect();
+        assert_eq!((one.len(), times), (256 + 128, vec![0, 1, 2, 2, 3]));
+        let noted = |text| job(text).unwrap().meta(1).notes;
+        assert!(noted("[a]\nrw=rw\nrate=1m\nsize=1m\n")[0].starts_with("rate is of reads and of writes"));
+        assert_eq!(noted("[a]\nrw=read\nrate=1m\nsize=1m\n"), [""; 0]);
+    }
+
+    #[test]
+    fn sizes_are_what_they_are_to_fio() {
+        let size = |text: &str| job(&format!("[a]\nsize={text}\n")).unwrap().size;
+        for (text, bytes) in
+            [("4k", 4096), ("4K", 4096), ("4kb", 4096), ("8KiB", 8000), ("1m", 1 << 20), ("3MiB", 3_000_000)]
+        {
+            assert_eq!(size(text), Some(bytes), "{text}");
+            // The base counts wherever it stands.
+            let other = job(&format!("[global]\nsize={text}\n[a]\nkb_base=1000\n")).unwrap().size.unwrap();
+            assert_eq!(other % 1000 == 0, bytes % 1000 != 0, "{text}: {other}");
+        }
+        assert_eq!((size("512"), size("2p")), (Some(512), Some(2 << 50)));
+        let e = job("[a]\nbs=4KiB\n").unwrap_err().to_string();
+        assert!(e.contains("job.fio:2: bs: 4000 bytes") && e.contains("to fio a KiB is 1000 bytes"), "{e}");
+        assert!(job("[a]\nbs=4KiB\nkb_base=1000\n").is_ok());
+    }
+
+    #[test]
+    fn a_depth_needs_an_engine_that_does_not_wait() {
+        for (engine, depth, notes) in [
+            ("", 1, 1),
+            ("ioengine=psync\n", 1, 1),
+            ("ioengine=libaio\n", 32, 0),
+            ("ioengine=io_uring\n", 32, 0),
+        ] {
+            let meta = job(&format!("[a]\niodepth=32\n{engine}size=1m\n")).unwrap().meta(1);
+            assert_eq!((meta.asked.unwrap().outstanding, meta.notes.len()), (depth, notes), "{engine}");
+        }
+        assert_eq!(job("[a]\nsize=1m\n").unwrap().meta(1).notes, [""; 0]);
     }
 
     #[test]
@@ -692,6 +823,9 @@ mod tests {
             ("[a]\nbs=1000\n", "job.fio:2: bs: 1000 bytes"),
             ("[a]\nbs=4k,8k\n", "job.fio:2: bs: lengths apart"),
             ("[a]\nbssplit=4k/60:8k/60\n", "job.fio:2: bssplit: the shares add up to 120"),
+            ("[a]\nrate=1m,2m\n", "job.fio:2: rate: rates apart"),
+            ("[a]\nkb_base=1\n", "job.fio:2: kb_base: `1`: it is 1000 or 1024"),
+            ("[a]\nsize=4kk\n", "job.fio:2: size: `4kk` is no size"),
             ("[a]\nrate_iops=many\n", "job.fio:2: rate_iops: `many` is no whole number"),
             ("[a]\nruntime=5y\n", "job.fio:2: runtime: `5y` is no time"),
             ("[a]\nrandom_distribution=pareto:0.9\n", "random_distribution: `pareto:0.9`"),
