@@ -673,3 +673,35 @@ fn what_is_too_short_says_so() {
     ]);
     assert!(ran.code == 0 && !ran.err.contains("too short"), "{}{}", ran.out, ran.err);
 }
+
+/// A fio job that begins again until its time is over has no number of requests.
+#[test]
+fn a_load_that_runs_for_a_time_is_measured_by_its_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let job = "[a]\nioengine=libaio\niodepth=4\nrw=randwrite\nbs=4k\nsize=1m\nruntime=200ms\ntime_based\n";
+    std::fs::write(folder.path().join("job.fio"), job).expect("the file can be written");
+    let axis = ["--axis", "device.ssd.spare_factor=0.2,0.3"];
+    let ran = nandu_in(folder.path(), &["run", "small-ssd", "--trace", "job.fio", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let result: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let (requests, passes) = (&result["all"]["requests"], &result["provenance"]["workloads"][0]["passes"]);
+    assert_eq!(requests.as_u64().map(|n| n.div_ceil(256)), passes.as_u64(), "{requests} {passes}");
+    for command in
+        [&["run", "small-ssd"][..], &["compare", "small-ssd"], &[&["sweep", "small-ssd"], &axis[..]].concat()]
+    {
+        let args = [command, &["--trace", "job.fio", "--warm-up", "10%"]].concat();
+        let ran = nandu_in(folder.path(), &args);
+        assert_eq!(ran.code, 2, "{}: {}", args.join(" "), ran.err);
+        assert!(ran.err.contains("so nobody knows how many requests it will send"), "{}", ran.err);
+    }
+    let args = [&["advise", "job.fio", "--stack", "small-ssd", "--p99", "10s", "--json"], &axis[..]].concat();
+    let ran = nandu_in(folder.path(), &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    // As a workload of a stack file it begins again too.
+    let stack = "[export.x]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"16 MiB\"\n[workload.w]\ntrace = \"job.fio\"\n";
+    std::fs::write(folder.path().join("own.toml"), stack).expect("the file can be written");
+    let ran = nandu_in(folder.path(), &["run", "own.toml", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let result: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert!(result["provenance"]["workloads"][0]["passes"].as_u64() > Some(1), "{}", result["provenance"]);
+}

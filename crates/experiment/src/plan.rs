@@ -115,11 +115,27 @@ fn with_trace(
     common: Common,
 ) -> Result<Vec<Plan>, Failure> {
     let made = on_each(&stacks, trace, load, common)?;
-    let plans = stacks.into_iter().zip(made).map(|(opened, made)| {
-        let warm_up = load.warm_up.map_or(0, |w| w.requests(requests_of(&made.workload)));
-        Plan { options: options(&opened, vec![made], warm_up, common), opened }
-    });
-    Ok(plans.collect())
+    let plan = |(opened, made): (Opened, Made)| {
+        let warm_up = warm_up(load, &made.workload)?;
+        Ok(Plan { options: options(&opened, vec![made], warm_up, common), opened })
+    };
+    stacks.into_iter().zip(made).map(plan).collect()
+}
+
+/// Requests of `workload`, the only one, that do not count.
+///
+/// # Errors
+/// They are a share of a number that nobody knows before the run.
+pub fn warm_up(load: &Replay, workload: &RunWorkload) -> Result<u64, Failure> {
+    let Some(warm_up) = load.warm_up else { return Ok(0) };
+    match (warm_up, workload.pace) {
+        (WarmUp::Share(_), Some(Pace::ClosedFor { runtime, .. })) => Err(Failure::input(format!(
+            "--warm-up as a share: {} runs for {runtime}, so nobody knows how many requests it will send",
+            workload.trace.meta().source
+        ))
+        .with_help("give a number of requests")),
+        _ => Ok(warm_up.requests(requests_of(workload))),
+    }
 }
 
 /// Plans one run for each stack, of several workloads at once: each of `loads` has its requests and its export. All stacks replay the
@@ -397,7 +413,8 @@ fn with_own_workloads(opened: Opened, load: &Replay, common: Common) -> Result<P
         let made = own_workload(&opened, &workload.table, capacity(&built, export), common).map_err(place)?;
         // What the command line says is of all workloads together, and takes the place of their own.
         let warm_up = if load.warm_up.is_none() { workload.table.warmup_ios } else { 0 };
-        let workload = RunWorkload { export, passes: load.repeat.unwrap_or(1), warm_up, ..made.workload };
+        let passes = load.repeat.unwrap_or_else(|| own_passes(&made.workload));
+        let workload = RunWorkload { export, passes, warm_up, ..made.workload };
         within_bounds(&workload).map_err(place)?;
         workloads.push(workload);
         renew.push(made.renew);

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::format::plural;
 use crate::open::{text as stack_text, with_sets};
-use crate::plan::{Common, Made, extended, on_room, requests_of};
+use crate::plan::{Common, Made, extended, on_room, requests_of, warm_up};
 use crate::replay::{Load, Replay, columns_beside};
 use crate::source::generator;
 use crate::talk::Talk;
@@ -220,7 +220,7 @@ impl Question {
         let point = (sweep.space.len() > 1).then(|| sweep.space.label(smallest));
         let Made { workload, renew } = on_room(&trace, &replay, common, room, point.as_deref())?;
         let total = requests_of(&workload);
-        let warm_up = replay.warm_up.map_or(0, |w| w.requests(total));
+        let warm_up = warm_up(&replay, &workload)?;
         if warm_up >= total {
             let message =
                 format!("a warm-up of {warm_up} requests leaves nothing to measure: there are {total}");

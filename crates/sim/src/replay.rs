@@ -400,6 +400,8 @@ pub struct Outcome {
     /// By workload: whether it had requests waiting all the time, so that what it got is what the stack gave it. One that does not
     /// wait for the stack had if it was saturated; one that does if it did not end early.
     pub backlogged: Vec<bool>,
+    /// By workload: how often its requests were sent in, the last time perhaps in part; of the last turn.
+    pub passes: Vec<u32>,
     /// Whether every pace has times that do not depend on the stack.
     pub open_loop: bool,
     /// Most requests outstanding.
@@ -560,6 +562,9 @@ fn settle<S: Host>(outcome: &mut Outcome, players: &[Player<'_>], begun: Instant
             _ => end,
         };
         let to_the_end = until.0.saturating_sub(last.0) <= end.0.saturating_sub(begun.0) / 20;
+        let sent = player.issued - player.before;
+        let passes = sent.div_ceil(player.source.trace.len().max(1));
+        outcome.passes.push(u32::try_from(passes).unwrap_or(u32::MAX));
         outcome.backlogged.push((saturated || player.source.pace.is_closed()) && to_the_end);
     }
 }

@@ -59,7 +59,7 @@ pub struct WorkloadProvenance {
     pub fit: String,
     /// How requests arrive, in words.
     pub pace: String,
-    /// How often it was replayed.
+    /// How often it was replayed; where a runtime ended it, the last time perhaps in part.
     pub passes: u32,
 }
 

@@ -104,7 +104,8 @@ impl RunWorkload {
         }
     }
 
-    fn provenance(&self, stack: &Stack) -> WorkloadProvenance {
+    /// `passes` is how often its requests were sent in.
+    fn provenance(&self, stack: &Stack, passes: u32) -> WorkloadProvenance {
         let meta = self.trace.meta();
         WorkloadProvenance {
             export: stack.exports[self.export].name.clone(),
@@ -114,7 +115,7 @@ impl RunWorkload {
             trace_hash: self.trace_hash.clone(),
             fit: self.fit.clone(),
             pace: self.pace_in_words(),
-            passes: self.passes,
+            passes,
         }
     }
 }
@@ -203,7 +204,12 @@ pub fn run_with<H: Host, R: Into<Go>>(
         version: env!("CARGO_PKG_VERSION").into(),
         stack: options.stack_name.clone(),
         stack_hash: stack.hash_long().into(),
-        workloads: options.workloads.iter().map(|w| w.provenance(stack)).collect(),
+        workloads: options
+            .workloads
+            .iter()
+            .zip(&outcome.passes)
+            .map(|(w, &n)| w.provenance(stack, n))
+            .collect(),
         precondition: precondition_name(options.precondition),
         seed: options.seed,
         warm_up_requests: warm_up,

@@ -789,7 +789,7 @@ mod tests {
             assert_eq!(size(text), Some(bytes), "{text}");
             // The base counts wherever it stands.
             let other = job(&format!("[global]\nsize={text}\n[a]\nkb_base=1000\n")).unwrap().size.unwrap();
-            assert_eq!(other % 1000 == 0, bytes % 1000 != 0, "{text}: {other}");
+            assert_ne!(other.is_multiple_of(1000), bytes.is_multiple_of(1000), "{text}: {other}");
         }
         assert_eq!((size("512"), size("2p")), (Some(512), Some(2 << 50)));
         let e = job("[a]\nbs=4KiB\n").unwrap_err().to_string();

@@ -454,8 +454,11 @@ fn next(
 /// The bounds on the second half of each trace, on its first half, and with another seed.
 fn checks(advisor: &Advisor, variant: &Variant) -> Result<Vec<Check>, Failure> {
     let mut all: Vec<Figures> = Vec::new();
-    for way in advisor.loads.iter().flat_map(Load::ways) {
-        all.push(advisor.run(variant, &way, &Shared::of(&way))?);
+    for load in &advisor.loads {
+        let ways = load.ways(|options| advisor.sent(variant, options))?;
+        for way in ways {
+            all.push(advisor.run(variant, &way, &Shared::of(&way))?);
+        }
     }
     let check = |bound: &Bound| {
         let values: Vec<u64> = all

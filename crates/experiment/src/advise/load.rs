@@ -1,8 +1,9 @@
 //! What runs on every variant: a trace by itself, or the traces of several tenants at the same time; whole, and in parts of it.
 
 use crate::plan::{Common, Made, extended, requests_of};
+use nandu_base::Span;
 use nandu_sim::replay::Renew;
-use nandu_sim::{Extension, RunOptions, RunWorkload};
+use nandu_sim::{Extension, Pace, RunOptions, RunWorkload};
 use nandu_sweep::id::Shared;
 use nandu_sweep::racing::PARTS;
 use nandu_trace::Requests;
@@ -50,17 +51,21 @@ impl Load {
         self.whole().workloads.iter().map(requests_of).sum()
     }
 
-    /// Its first half; its second half after the first; and all of it with another seed.
-    pub fn ways(&self) -> [RunOptions; 3] {
+    /// Its first half; its second half after the first; and all of it with another seed. Where a runtime ends it, `sent` counts how many
+    /// requests a run of it sends: half of them are the first half.
+    pub fn ways<E>(&self, sent: impl FnOnce(&RunOptions) -> Result<u64, E>) -> Result<[RunOptions; 3], E> {
         let options = self.whole();
         let first = first(&options.workloads, 2);
-        let half = first.iter().map(requests_of).sum();
         let plain = RunOptions { extension: Extension::NONE, ..options.clone() };
-        [
+        let half = match options.workloads.iter().any(|w| runtime(w).is_some()) {
+            true => sent(&plain)? / 2,
+            false => first.iter().map(requests_of).sum(),
+        };
+        Ok([
             RunOptions { workloads: first, ..plain.clone() },
             RunOptions { warm_up: half, ..plain },
             RunOptions { seed: options.seed.wrapping_add(1), ..options.clone() },
-        ]
+        ])
     }
 
     /// Requests in the busiest of a hundred equal stretches over the mean, in thousandths; 0 where the stack sets the pace.
@@ -89,11 +94,24 @@ pub fn lengths(workloads: &[&RunWorkload]) -> Vec<u64> {
         .collect()
 }
 
+/// What ends a workload, where it is a time and not a number of requests.
+fn runtime(workload: &RunWorkload) -> Option<(u32, Span)> {
+    match workload.pace() {
+        Pace::ClosedFor { outstanding, runtime } => Some((outstanding, runtime)),
+        _ => None,
+    }
+}
+
 /// One in `one_in`: of the time of several workloads, so that they stay together, and of the requests of one alone, or of one without times.
+/// One that a runtime ends has that part of its runtime: fewer of its requests would be sent all the more often.
 fn first(workloads: &[RunWorkload], one_in: u64) -> Vec<RunWorkload> {
     let span =
         workloads.iter().filter(|w| !w.pace().is_closed()).map(|w| w.trace.span().0).max().unwrap_or(0);
     let part = |workload: &RunWorkload| {
+        if let Some((outstanding, runtime)) = runtime(workload) {
+            let pace = Some(Pace::ClosedFor { outstanding, runtime: Span((runtime.0 / one_in).max(1)) });
+            return RunWorkload { pace, ..workload.clone() };
+        }
         let some = match one_in > 1 && workloads.len() > 1 && !workload.pace().is_closed() {
             true => until(&workload.trace, span / one_in),
             false => workload.trace.len() / one_in,

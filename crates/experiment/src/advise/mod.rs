@@ -449,6 +449,12 @@ impl Advisor<'_> {
         Ok(record.figures)
     }
 
+    /// How many requests a run sends.
+    fn sent(&self, variant: &Variant, options: &RunOptions) -> Result<u64, Failure> {
+        let result = nandu_sim::run(&variant.stack, options, self.bar.follow())?;
+        Ok(result.all.requests + result.all.failed)
+    }
+
     /// By how much the figures of one trace miss the bounds, at worst.
     fn missed(&self, figures: &Figures) -> u64 {
         let is = |name: &str| figures.get(name).is_some_and(|f| *f != Figure::Value(0));
@@ -620,7 +626,8 @@ fn together(advisor: &Advisor, tenants: &[(&str, Vec<&Replay>)]) -> Result<Strin
                 lines
             }
         };
-        let requests = requests_of(workload);
+        // A load that begins again until its runtime is over says so itself.
+        let requests = workload.trace.len();
         text += &format!("\n[workload.{tenant}]\nexport = \"{tenant}\"\n{source}\nnumber_ios = {requests}\n");
         text += &format!("fit = \"{}\"\n", replay.fit.unwrap_or(Fit::Compact).name());
         replay.closed.iter().for_each(|n| text += &format!("iodepth = {n}\n"));
