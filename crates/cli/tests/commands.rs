@@ -705,3 +705,22 @@ fn a_load_that_runs_for_a_time_is_measured_by_its_time() {
     let result: Value = serde_json::from_str(&ran.out).expect("JSON");
     assert!(result["provenance"]["workloads"][0]["passes"].as_u64() > Some(1), "{}", result["provenance"]);
 }
+
+#[test]
+fn what_reading_a_trace_changed_is_in_its_result() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines = "0,0,4096,w,0.5\n0,64,4096,w,0.1\n0,8,1000,r,0.9\n";
+    std::fs::write(folder.path().join("a.spc"), lines).expect("the file can be written");
+    for command in [&["run", "memory"][..], &["compare", "memory"]] {
+        let args = [command, &["--trace", "a.spc", "--json"]].concat();
+        let ran = nandu_in(folder.path(), &args);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let result: Value = serde_json::from_str(&ran.out).expect("JSON");
+        let result = result.pointer("/stacks/0/result").unwrap_or(&result);
+        let notes = &result["provenance"]["workloads"][0]["notes"];
+        assert_eq!(notes[0], "1 request stood after a later one in the file; the trace is sorted by arrival");
+        assert_eq!(notes[1], "1 request widened to whole sectors of 512 B");
+    }
+    let made = json(&RUN.iter().copied().chain(["--json"]).collect::<Vec<_>>());
+    assert_eq!(made["provenance"]["workloads"][0].get("notes"), None);
+}

@@ -367,18 +367,12 @@ fn typed(bytes: u64) -> String {
 
 /// What reading changed or guessed.
 fn remarks(meta: &Meta, talk: Talk) {
-    let name = &meta.source;
-    meta.notes.iter().for_each(|note| talk.note(format!("{name}: {note}")));
-    if meta.skipped_lines > 0 {
-        let lines = crate::format::plural(meta.skipped_lines, "line");
-        talk.warning(format!("{name}: {lines} skipped, the first: {}", meta.skipped_first.join("; ")));
-    }
-    if meta.sorted_requests > 0 {
-        let n = crate::format::plural(meta.sorted_requests, "request");
-        talk.note(format!("{name}: {n} stood after a later one in the file; the trace is sorted by arrival"));
-    }
-    if meta.rounded_requests > 0 {
-        let n = crate::format::plural(meta.rounded_requests, "request");
-        talk.note(format!("{name}: {n} widened to whole sectors of 512 B"));
+    for (text, serious) in meta.remarks() {
+        let text = format!("{}: {text}", meta.source);
+        if serious {
+            talk.warning(text);
+        } else {
+            talk.note(text);
+        }
     }
 }

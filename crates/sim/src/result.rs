@@ -61,6 +61,9 @@ pub struct WorkloadProvenance {
     pub pace: String,
     /// How often it was replayed; where a runtime ended it, the last time perhaps in part.
     pub passes: u32,
+    /// What reading it guessed, changed or left out, a sentence each; absent where there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Latency of a class of requests in nanoseconds: arrival to completion, fio's `lat`.

@@ -116,6 +116,7 @@ impl RunWorkload {
             fit: self.fit.clone(),
             pace: self.pace_in_words(),
             passes,
+            notes: meta.remarks().into_iter().map(|(text, _)| text).collect(),
         }
     }
 }

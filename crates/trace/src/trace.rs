@@ -113,6 +113,42 @@ pub struct Meta {
     pub asked: Option<Asked>,
 }
 
+/// `1 line`, `1,234 lines`.
+fn plural(n: u64, one: &str) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    format!("{text} {one}{}", if n == 1 { "" } else { "s" })
+}
+
+impl Meta {
+    /// Everything that reading guessed, changed or left out, a sentence each; and whether requests are missing because of it.
+    pub fn remarks(&self) -> Vec<(String, bool)> {
+        let mut out: Vec<(String, bool)> = self.notes.iter().map(|note| (note.clone(), false)).collect();
+        if self.skipped_lines > 0 {
+            let lines = plural(self.skipped_lines, "line");
+            out.push((format!("{lines} skipped, the first: {}", self.skipped_first.join("; ")), true));
+        }
+        if self.sorted_requests > 0 {
+            let n = plural(self.sorted_requests, "request");
+            out.push((
+                format!("{n} stood after a later one in the file; the trace is sorted by arrival"),
+                false,
+            ));
+        }
+        if self.rounded_requests > 0 {
+            let n = plural(self.rounded_requests, "request");
+            out.push((format!("{n} widened to whole sectors of 512 B"), false));
+        }
+        out
+    }
+}
+
 /// SHA-256 over the decoded requests; the same requests have the same hash whatever format and compression held them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ContentHash(pub [u8; 32]);
