@@ -172,6 +172,7 @@ pub fn cautions(result: &RunResult) -> Vec<Caution> {
         out.push(Caution { text: text.into(), serious: false });
     }
     out.extend(of_state(result.state));
+    out.extend(few(result));
     for workload in result.provenance.workloads.iter().filter(|w| w.origin == "stand-in") {
         let text = format!("`{}` is a generated load, not a recorded trace", workload.format);
         // Several workloads of one generator are said once.
@@ -180,6 +181,31 @@ pub fn cautions(result: &RunResult) -> Vec<Caution> {
         }
     }
     out
+}
+
+/// Percentiles, and of how many requests one lies beyond each.
+const TAILS: [(&str, u64); 5] =
+    [("p90", 10), ("p95", 20), ("p99", 100), ("p99.9", 1_000), ("p99.99", 10_000)];
+
+/// Which percentiles have no request beyond them.
+fn few(result: &RunResult) -> Option<Caution> {
+    let classes = [("reads", &result.reads), ("writes", &result.writes), ("others", &result.others)];
+    let used: Vec<_> = classes.into_iter().filter(|(_, l)| l.requests > 0).collect();
+    // Requests of one class are said once.
+    let all = if used.len() == 1 { None } else { Some(("all", &result.all)).filter(|(_, l)| l.requests > 0) };
+    let named = all.into_iter().chain(used).map(|(name, l)| (name.to_string(), l.requests));
+    let tenants = result.tenants.iter().filter(|t| result.tenants.len() > 1 && t.all.requests > 0);
+    let named = named.chain(tenants.map(|t| (format!("tenant {}", t.name), t.all.requests)));
+    let short: Vec<String> = named
+        .filter_map(|(name, requests)| {
+            let at = TAILS.iter().position(|&(_, least)| requests < least)?;
+            let beyond = if at + 1 < TAILS.len() { " and beyond" } else { "" };
+            Some(format!("{}{beyond} of {name} ({})", TAILS[at].0, count(requests)))
+        })
+        .collect();
+    let text =
+        || format!("too few requests for {}: such a percentile is the longest latency", short.join(", "));
+    (!short.is_empty()).then(|| Caution { text: text(), serious: false })
 }
 
 /// Each caution once, with the names of the rows that it is about; no names when it is about all.
@@ -245,7 +271,7 @@ mod tests {
     use nandu_sim::result::{Latency, Provenance};
 
     fn result(mean: u64, p99: u64, saturated: bool) -> RunResult {
-        let all = Latency { requests: 100, mean_ns: mean, p99_ns: p99, ..Latency::default() };
+        let all = Latency { requests: 10_000, mean_ns: mean, p99_ns: p99, ..Latency::default() };
         RunResult {
             schema: 1,
             provenance: Provenance::default(),
@@ -324,6 +350,26 @@ mod tests {
         assert!(one.len() == 1 && one[0].text.starts_with("a: too short to show"), "{one:?}");
         let varies = RunResult { state: State::LoadVaries, ..result(1000, 1000, false) };
         assert_eq!(named([varies, result(1000, 1000, false)]), []);
+    }
+
+    #[test]
+    fn percentiles_of_few_requests_are_named() {
+        let of = |reads: u64, writes: u64| {
+            let latency = |requests| Latency { requests, ..Latency::default() };
+            let (all, reads, writes) = (latency(reads + writes), latency(reads), latency(writes));
+            let result = RunResult { all, reads, writes, ..result(1000, 1000, false) };
+            few(&result).map(|caution| (caution.text, caution.serious))
+        };
+        let said = |text: &str| {
+            Some((format!("too few requests for {text}: such a percentile is the longest latency"), false))
+        };
+        assert_eq!(
+            of(50, 9_000),
+            said("p99.99 of all (9,050), p99 and beyond of reads (50), p99.99 of writes (9,000)")
+        );
+        assert_eq!(of(0, 999), said("p99.9 and beyond of writes (999)"));
+        assert_eq!(of(1_000, 0), said("p99.99 of reads (1,000)"));
+        assert_eq!((of(10_000, 0), of(10_000, 10_000), of(0, 0)), (None, None, None));
     }
 
     #[test]
