@@ -86,6 +86,22 @@ fn by_work(sums: &BTreeMap<&'static str, u64>) -> String {
     parts.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
+/// Why wear may go on at another pace than in the run, and the lifetime be another; `None` where it will not.
+pub fn lasting(result: &RunResult) -> Option<&'static str> {
+    result.lifetime.as_ref()?.first_block?;
+    let uses_up = result.steady.as_ref().is_some_and(|steady| steady.uses_up_spare);
+    match result.state {
+        _ if uses_up => {
+            Some("drives use up their erased blocks: erases are still to come, and the lifetime gets shorter")
+        }
+        State::NotSteady => Some("not in steady state: the lifetime is that of a transition, as the WAF is"),
+        State::TooShort => {
+            Some("too short to show a steady state: the lifetime, as the WAF, may be another in the long run")
+        }
+        State::Steady | State::LoadVaries => None,
+    }
+}
+
 /// Energy, lifetime and steady state; empty where there is nothing to say.
 pub fn life(result: &RunResult) -> String {
     let mut out = String::new();
@@ -113,6 +129,9 @@ pub fn life(result: &RunResult) -> String {
             facts.push(format!("all cells on the mean {years} or {}", size(mean.host_bytes)));
         }
         let _ = writeln!(out, "{}", facts.join("; "));
+        if let Some(caution) = lasting(result) {
+            let _ = writeln!(out, "{caution}");
+        }
         let few = |r: &RegionResult| r.erases > 0 && r.erases_per_block_thousandths < FEW;
         if lifetime.regions.iter().any(few) {
             let chance = lifetime.regions.iter().filter(|r| few(r)).all(|r| r.spread_is_chance);

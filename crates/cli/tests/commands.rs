@@ -724,3 +724,12 @@ fn what_reading_a_trace_changed_is_in_its_result() {
     let made = json(&RUN.iter().copied().chain(["--json"]).collect::<Vec<_>>());
     assert_eq!(made["provenance"]["workloads"][0].get("notes"), None);
 }
+
+#[test]
+fn a_lifetime_carries_the_state_of_its_run() {
+    let run = |more: &[&str]| good(&[&["run", "small-ssd", "--trace", "mixed-zipf"], more].concat());
+    let short = run(&["--gen", "requests=4000", "--extend", "0", "--precondition", "aged"]);
+    assert!(short.contains("lasts") && short.contains("the lifetime, as the WAF, may be another"), "{short}");
+    let spare = run(&["--gen", "requests=30000", "--extend", "0"]);
+    assert!(spare.contains("erases are still to come, and the lifetime gets shorter"), "{spare}");
+}
