@@ -725,6 +725,33 @@ fn what_reading_a_trace_changed_is_in_its_result() {
     assert_eq!(made["provenance"]["workloads"][0].get("notes"), None);
 }
 
+/// The slowdown of a tenant holds what it had against what it has alone: without the same warm-up it is another load.
+#[test]
+fn a_tenant_alone_warms_up_as_it_does_among_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let side = |name: &str, warm: &str| {
+        format!(
+            "[export.{name}]\ndevice = \"c{name}\"\n[tenant.{name}]\n\
+             [device.c{name}]\nkind = \"cache\"\nbelow = \"d{name}\"\nsize = \"8 MiB\"\n\
+             [device.d{name}]\nkind = \"hdd\"\nprofile = \"desktop-2010\"\n\
+             [workload.{name}]\nexport = \"{name}\"\ngenerator = \"uniform\"\nread_share = 1\nbs = 4096\n\
+             size = \"1 MiB\"\niodepth = 1\nnumber_ios = 4000\n{warm}\n"
+        )
+    };
+    for (warm, options) in [("warmup_ios = 3000", &[][..]), ("", &["--warm-up", "6000"])] {
+        let text = side("x", warm) + &side("y", warm);
+        std::fs::write(folder.path().join("two.toml"), text).expect("the file can be written");
+        let ran = nandu_in(folder.path(), &[&["run", "two.toml", "--alone", "--json"], options].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let result: Value = serde_json::from_str(&ran.out).expect("JSON");
+        for tenant in result["tenants"].as_array().expect("tenants") {
+            let [shared, alone] = [&tenant["all"]["mean_ns"], &tenant["alone_mean_ns"]].map(|v| v.as_u64());
+            let (shared, alone) = (shared.expect("a mean"), alone.expect("a mean"));
+            assert!(alone <= 2 * shared && shared <= 2 * alone, "{warm}: {shared} ns and alone {alone} ns");
+        }
+    }
+}
+
 #[test]
 fn a_lifetime_carries_the_state_of_its_run() {
     let run = |more: &[&str]| good(&[&["run", "small-ssd", "--trace", "mixed-zipf"], more].concat());

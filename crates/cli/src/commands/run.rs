@@ -10,7 +10,7 @@ use crate::format::{
 use crate::life::life;
 use crate::open::open;
 use crate::output::{self, Kind};
-use crate::plan::{Common, Plan, extended, plan};
+use crate::plan::{Common, Plan, extended, plan, requests_of};
 use crate::race::{race, turns, warn};
 use crate::report;
 use crate::table::Table;
@@ -69,18 +69,23 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs each workload alone, from its first request to its last, for the slowdown of its tenant.
+/// Runs each workload alone for the slowdown of its tenant. Its own warm-up does not count, nor its part of the warm-up of all: as many of them
+/// as it had of the requests that were measured.
 fn alone(plan: &Plan, shared: &mut RunResult, talk: Talk) -> Result<(), Failure> {
     let stack = &plan.opened.stack;
     let mut seen = vec![(0u128, 0u128); shared.tenants.len()];
     let bar = talk.bar(plan.requests(), "requests");
     for (place, workload) in plan.options.workloads.iter().enumerate() {
-        let workload = RunWorkload { warm_up: 0, ..workload.clone() };
+        let tenant = usize::from(stack.exports[workload.export].tenant.0) - 1;
+        let (own, measured) = (measured(&shared.tenants[tenant].all), measured(&shared.all).max(1));
+        let of_all = u128::from(plan.options.warm_up) * u128::from(own) / u128::from(measured);
+        // Something is left to measure.
+        let warm_up = workload.warm_up.saturating_add(of_all as u64).min(requests_of(workload) - 1);
+        let workload = RunWorkload { warm_up, ..workload.clone() };
         // In the turn in which all of them were measured.
         let renew = plan.options.extension.renew.get(place).cloned().flatten();
         let turns = shared.extended;
         let extension = Extension { least: turns, most: turns, renew: vec![renew] };
-        let tenant = usize::from(stack.exports[workload.export].tenant.0) - 1;
         let options = RunOptions { workloads: vec![workload], warm_up: 0, extension, ..plan.options.clone() };
         let result = nandu_sim::run(stack, &options, bar.follow())?;
         seen[tenant].0 += u128::from(result.all.mean_ns) * u128::from(result.all.requests);
@@ -91,6 +96,11 @@ fn alone(plan: &Plan, shared: &mut RunResult, talk: Talk) -> Result<(), Failure>
         tenant.alone_mean_ns = total.checked_div(requests).map(|mean| mean as u64);
     }
     Ok(())
+}
+
+/// Requests that were measured, failed ones too.
+fn measured(latency: &Latency) -> u64 {
+    latency.requests + latency.failed
 }
 
 /// The run with every read checked.
