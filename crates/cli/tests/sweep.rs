@@ -223,3 +223,66 @@ fn shipped_sweeps_are_good_and_say_what_they_would_run() {
         assert!(path.is_file());
     }
 }
+
+/// The command in the head of the winner gives the figures of the sweep, and the page says how far to believe them.
+#[test]
+fn the_winner_runs_as_it_was_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    // The winner has the larger export, a share of a percent and a rate whose interval is no whole number of nanoseconds.
+    let args = [
+        "sweep",
+        "small-ssd",
+        "--axis",
+        "device.ssd.spare_factor=0.1,0.3",
+        "--maximise",
+        "waf",
+        "--metric",
+        "p99",
+        "--metric",
+        "mean",
+        "--metric",
+        "span",
+        "--trace",
+        "mixed-zipf",
+        "--gen",
+        "requests=4000",
+        "--rate",
+        "15000",
+        "--warm-up",
+        "12.5%",
+        "--extend",
+        "0",
+        "--allow-saturated",
+        "--allow-unsteady",
+        "--json",
+        "--best",
+        "best.toml",
+        "--report",
+        "r.html",
+    ];
+    let ran = nandu_in(folder, &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let result: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let best = fs::read_to_string(folder.join("best.toml")).expect("a winner");
+    let line = best.lines().find_map(|l| l.strip_prefix("#   nandu run THIS ")).expect("a command");
+    assert!(line.contains("--rate 15000") && line.contains("--warm-up 12.5%"), "{line}");
+    let words: Vec<String> = line.split(' ').map(|word| word.trim_matches('\'').to_string()).collect();
+    let again: Vec<&str> =
+        ["run", "best.toml", "--json"].into_iter().chain(words.iter().map(String::as_str)).collect();
+    let ran = nandu_in(folder, &again);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let run: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let columns: Vec<&str> =
+        result["columns"].as_array().expect("columns").iter().filter_map(|c| c["name"].as_str()).collect();
+    let row = &result["rows"][result["best"].as_u64().expect("a best point") as usize];
+    for (name, path) in
+        [("p99", "/all/p99_ns"), ("mean", "/all/mean_ns"), ("span", "/span_ns"), ("waf", "/waf_thousandths")]
+    {
+        let at = columns.iter().position(|c| *c == name).expect("a column");
+        assert_eq!(Some(&row["figures"][at]), run.pointer(path), "{name}: {line}");
+    }
+    let page = fs::read_to_string(folder.join("r.html")).expect("a page");
+    assert!(page.contains("<th>state</th>") || page.contains(">state<"), "a column of the state");
+    assert!(page.contains("too short") && page.contains("generated load, not a recorded trace"), "cautions");
+}

@@ -259,13 +259,14 @@ impl Replay {
         put("fit", self.fit.map(|f| f.name().into()));
         put("time-scale", self.time_scale.map(ratio));
         put("closed", self.closed.map(|n| n.to_string()));
-        put("rate", self.rate.map(|s| (1_000_000_000 / s.0.max(1)).max(1).to_string()));
+        // The nearest rate has this interval; a lower one may have another.
+        put("rate", self.rate.map(|s| ((1_000_000_000 + s.0 / 2) / s.0.max(1)).max(1).to_string()));
         put("cap", self.cap.map(|n| n.to_string()));
         put(
             "warm-up",
             self.warm_up.map(|w| match w {
                 WarmUp::Requests(n) => n.to_string(),
-                WarmUp::Share(share) => format!("{}%", share.of(100)),
+                WarmUp::Share(share) => share_in_percent(share),
             }),
         );
         put("repeat", self.repeat.map(|n| n.to_string()));
@@ -280,6 +281,24 @@ impl Replay {
         put("precondition", Some(state).filter(|_| self.precondition() != Precondition::Filled));
         out.trim_start().into()
     }
+}
+
+/// A share as it can be typed: what was typed is told exactly.
+fn share_in_percent(share: Ratio) -> String {
+    let (mut num, den) = (u128::from(share.num) * 100, u128::from(share.den.max(1)));
+    let mut text = (num / den).to_string();
+    num %= den;
+    for place in 0..20 {
+        if num == 0 {
+            break;
+        }
+        if place == 0 {
+            text.push('.');
+        }
+        text += &(num * 10 / den).to_string();
+        num = num * 10 % den;
+    }
+    text + "%"
 }
 
 /// A method of laying a trace onto a device.
@@ -429,6 +448,26 @@ mod tests {
         let text = "trace = \"mixed-zipf\"\ngen = { requests = 500, space = \"1 GiB\" }\nfit = \"wrap\"\nclosed = 4\nwarm_up = \"10%\"\nseed = 7";
         let said = "--trace mixed-zipf --gen requests=500 --gen 'space=1 GiB' --fit wrap --closed 4 --warm-up 10% --seed 7";
         assert_eq!(words(text).as_deref(), Ok(said));
+    }
+
+    #[test]
+    fn the_options_give_the_very_same_load() {
+        // Rates whose interval is rounded, up and down, small and large.
+        let rates =
+            (1..4000).chain([15_000, 29_999, 30_000, 77_777, 300_000, 7_000_000, 333_333_333, 1_000_000_000]);
+        for n in rates {
+            let one = Replay::default().with("rate", &n.to_string()).unwrap();
+            let said = one.options();
+            let again = said.strip_prefix("--rate ").and_then(|text| rate(text).ok());
+            assert_eq!(again, one.rate, "{n}: {said}");
+        }
+        for share in ["10%", "12.5%", "0.1%", "33.333%", "99.99%", "7 %"] {
+            let one = Replay::default().with("warm_up", share).unwrap();
+            let again: WarmUp = one.options().strip_prefix("--warm-up ").unwrap().parse().unwrap();
+            for total in [7, 1_000, 123_457, 1 << 40] {
+                assert_eq!(again.requests(total), one.warm_up.unwrap().requests(total), "{share} of {total}");
+            }
+        }
     }
 
     #[test]

@@ -360,6 +360,16 @@ fn keep_within(
     ));
 }
 
+/// The parameters of the generator `name` that `settings` leave to the `room` of the device: on a larger one they give the same requests.
+pub fn kept_within(name: &str, settings: &[GenSetting], room: ByteLen) -> Vec<GenSetting> {
+    let Some(synth) = generator(name) else { return Vec::new() };
+    let mut params: Map<String, Value> = settings.iter().map(|s| (s.key.clone(), s.value.clone())).collect();
+    let given = params.clone();
+    keep_within(&(synth.defaults)(), &mut params, Some(room), synth, Talk::SILENT);
+    let new = params.into_iter().filter(|(key, _)| !given.contains_key(key));
+    new.map(|(key, value)| GenSetting { key, value }).collect()
+}
+
 /// A size as one word of a command line: `1GiB`.
 fn typed(bytes: u64) -> String {
     ByteLen(bytes).exact().replace(' ', "")

@@ -7,6 +7,7 @@ use super::svg::{escape, prose};
 use super::tables::table;
 use crate::commands::sweep::text::{named, sentences, verdict};
 use crate::format::figure;
+use crate::verdict::Caution;
 use nandu_sweep::bound::Goal;
 use nandu_sweep::metric::{Figure, Kind};
 use nandu_sweep::outcome::Row;
@@ -31,9 +32,10 @@ fn standing(outcome: &Outcome, row: &Row) -> usize {
 }
 
 /// The page.
-pub fn page(title: &str, load: &str, sweep: &Sweep, outcome: &Outcome) -> String {
-    let items: String =
-        sentences(sweep, outcome).iter().map(|s| format!("<li>{}</li>\n", prose(s))).collect();
+pub fn page(title: &str, load: &str, sweep: &Sweep, outcome: &Outcome, cautions: &[Caution]) -> String {
+    let said = sentences(sweep, outcome);
+    let cautions = cautions.iter().map(|caution| &caution.text);
+    let items: String = said.iter().chain(cautions).map(|s| format!("<li>{}</li>\n", prose(s))).collect();
     let mut body =
         format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n<ul>\n{items}</ul>\n", escape(title), escape(load));
     let pictures = pictures(sweep, outcome);
@@ -61,14 +63,14 @@ pub fn page(title: &str, load: &str, sweep: &Sweep, outcome: &Outcome) -> String
 fn rows(sweep: &Sweep, outcome: &Outcome) -> String {
     let heads = std::iter::once("point").chain(outcome.axes.iter().map(String::as_str));
     let heads: Vec<&str> =
-        heads.chain(sweep.metrics.iter().map(|m| m.name.as_str())).chain(["verdict"]).collect();
+        heads.chain(sweep.metrics.iter().map(|m| m.name.as_str())).chain(["state", "verdict"]).collect();
     let body = outcome.rows.iter().map(|row| {
         let figures = sweep.metrics.iter().zip(&row.figures).map(|(m, f)| figure(m.kind, *f));
         let cells = std::iter::once(row.point.to_string()).chain(row.steps.iter().cloned());
-        let cells = cells.chain(figures).chain([verdict(sweep, outcome, row)]);
+        let cells = cells.chain(figures).chain([row.state.name().into(), verdict(sweep, outcome, row)]);
         (outcome.best == Some(row.point), cells.collect())
     });
-    let words: Vec<usize> = (1..=outcome.axes.len()).chain([heads.len() - 1]).collect();
+    let words: Vec<usize> = (1..=outcome.axes.len()).chain([heads.len() - 2, heads.len() - 1]).collect();
     table(&heads, &words, body)
 }
 

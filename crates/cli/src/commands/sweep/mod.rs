@@ -9,10 +9,13 @@ use crate::failure::Failure;
 use crate::format::{count, plural, size};
 use crate::output::{self, Kind};
 use crate::parallel;
-use crate::replay::Replay;
+use crate::replay::{Load, Replay};
 use crate::report::front;
+use crate::source;
 use crate::table::Table;
 use crate::talk::Talk;
+use crate::verdict::Caution;
+use nandu_base::ByteLen;
 use nandu_experiment::sweep::{Asked, Prepared, Question, program};
 use nandu_sim::steady::{State, TOO_SHORT};
 use nandu_sim::{Extension, RunOptions, RunWorkload};
@@ -197,10 +200,23 @@ fn say(args: &SweepArgs, prepared: &Prepared, outcome: &Outcome, talk: Talk) -> 
             output::print(&format!("{}\n{}\n", text::table(&prepared.sweep, outcome), lines.join("\n")))?;
         }
     }
-    cautions(prepared, outcome, talk);
+    let cautions = cautions(prepared, outcome);
+    for caution in &cautions {
+        match caution.serious {
+            true => talk.warning(&caution.text),
+            false => talk.note(&caution.text),
+        }
+    }
     let within = |name: &str| args.out.as_ref().map(|folder| folder.join(name));
-    let page =
-        || front::page(&format!("nandu sweep {}", prepared.name), &json.load, &prepared.sweep, outcome);
+    let page = || {
+        front::page(
+            &format!("nandu sweep {}", prepared.name),
+            &json.load,
+            &prepared.sweep,
+            outcome,
+            &cautions,
+        )
+    };
     for path in [args.report.clone(), within("report.html")].into_iter().flatten() {
         write(&path, page().as_bytes(), talk)?;
     }
@@ -232,18 +248,25 @@ fn write(path: &Path, bytes: &[u8], talk: Talk) -> Result<(), Failure> {
 }
 
 /// What a reader must know before believing the figures.
-fn cautions(prepared: &Prepared, outcome: &Outcome, talk: Talk) {
+fn cautions(prepared: &Prepared, outcome: &Outcome) -> Vec<Caution> {
     use nandu_sweep::Figure;
+    let mut out = Vec::new();
+    let mut say = |serious, text| out.push(Caution { text, serious });
     for workload in &prepared.options.workloads {
         let meta = workload.trace.meta();
         if meta.origin.name() == "stand-in" {
-            talk.note(format!("`{}` is a generated load, not a recorded trace", meta.format));
+            say(false, format!("`{}` is a generated load, not a recorded trace", meta.format));
         }
     }
     let unworn = outcome.rows.iter().filter(|r| r.figures.contains(&Some(Figure::Unworn))).count();
     if unworn > 0 {
         let points = plural(unworn as u64, "point");
-        talk.warning(format!("{points} erased nothing in some flash: such a lifetime meets any bound and says little; see --repeat"));
+        say(
+            true,
+            format!(
+                "{points} erased nothing in some flash: such a lifetime meets any bound and says little; see --repeat"
+            ),
+        );
     }
     let unsteady = outcome.rows.iter().filter(|r| r.state == State::NotSteady).count();
     if unsteady > 0 {
@@ -252,20 +275,29 @@ fn cautions(prepared: &Prepared, outcome: &Outcome, talk: Talk) {
             true => ("", ""),
             false => (" and do not count", "; --allow-unsteady lets them count"),
         };
-        talk.warning(format!(
-            "{points} not in steady state{count}: a longer load, --extend or --precondition aged come nearer to what lasts{hint}"
-        ));
+        say(
+            true,
+            format!(
+                "{points} not in steady state{count}: a longer load, --extend or --precondition aged come nearer to what lasts{hint}"
+            ),
+        );
     }
     let short = outcome.rows.iter().filter(|r| r.state == State::TooShort).count();
     if short > 0 {
         let points = plural(short as u64, "point");
-        talk.note(format!("{points} {TOO_SHORT}; a longer load or --repeat says more"));
+        say(false, format!("{points} {TOO_SHORT}; a longer load or --repeat says more"));
     }
     let saturated = outcome.rows.iter().filter(|r| !r.kept_up).count();
     if saturated > 0 {
         let points = plural(saturated as u64, "point");
-        talk.warning(format!("{points} saturated: latencies measure the queue there; lower the load (--time-scale, --rate) or use --closed"));
+        say(
+            true,
+            format!(
+                "{points} saturated: latencies measure the queue there; lower the load (--time-scale, --rate) or use --closed"
+            ),
+        );
     }
+    out
 }
 
 /// The winning stack, with where it comes from.
@@ -285,6 +317,12 @@ fn winning_stack(prepared: &Prepared, outcome: &Outcome) -> Result<Option<String
         }
     }
     let room = prepared.survey.smallest().map_or(0, |(room, _)| room.0);
+    // The winner may be larger than the point that the requests were laid onto.
+    let mut replay = prepared.replay.clone();
+    if let (Some(name), None) = (replay.trace.as_ref().and_then(Load::name), replay.fit) {
+        let kept = source::kept_within(name, &replay.settings, ByteLen(room));
+        replay.settings.extend(kept);
+    }
     let comment = format!(
         "{}, the best of {} of the sweep {} of {}.\n\nWanted: {}.\nMeasured: {}.\nRequests: {}; laid onto {}.\n\n  nandu run THIS {}",
         capital(&text::named(sweep, point)),
@@ -295,7 +333,7 @@ fn winning_stack(prepared: &Prepared, outcome: &Outcome) -> Result<Option<String
         text::figures(sweep, row, |_| true),
         prepared.load_line(),
         size(room),
-        prepared.replay.options()
+        replay.options()
     );
     Ok(Some(best::text(&comment, &file)))
 }
