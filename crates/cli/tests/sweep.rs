@@ -286,3 +286,20 @@ fn the_winner_runs_as_it_was_measured() {
     assert!(page.contains("<th>state</th>") || page.contains(">state<"), "a column of the state");
     assert!(page.contains("too short") && page.contains("generated load, not a recorded trace"), "cautions");
 }
+
+#[test]
+fn few_requests_a_second_have_decimals() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args =
+        ["sweep", "small-ssd", "--axis", "device.ssd.channels=2", "--metric", "iops", "--trace", "uniform"];
+    let load =
+        ["--gen", "requests=21", "--gen", "space=1MiB", "--rate", "2", "--extend", "0", "--report", "r.html"];
+    let ran = nandu_in(folder.path(), &[&args[..], &load].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let page = fs::read_to_string(folder.path().join("r.html")).expect("a page");
+    // 21 requests in 10 s; the figure, which bounds and JSON have, is 2.
+    assert!(ran.out.contains("2.10") && page.contains("2.10"), "{}", ran.out);
+    let ran = nandu_in(folder.path(), &[&args[..], &load[..8], &["--json"]].concat());
+    let result: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(result["rows"][0]["figures"][0], 2);
+}

@@ -14,8 +14,8 @@ use crate::search::Known;
 use nandu_sim::steady::State;
 use serde::Serialize;
 
-/// Figures that every point is watched by, shown or not: failed requests, saturation, steady state.
-const WATCHED: [&str; 3] = ["failed", "saturated", "state"];
+/// Figures that every point is watched by, shown or not: failed requests, saturation, steady state, and what a rate is made of.
+const WATCHED: [&str; 5] = ["failed", "saturated", "state", "requests", "span"];
 
 /// Names of the figures that are kept of each point: those that are shown, then those that are watched.
 pub(crate) fn shown_and_watched(sweep: &Sweep) -> Vec<String> {
@@ -65,6 +65,9 @@ pub struct Row {
     pub figures: Vec<Option<Figure>>,
     /// For each bound by how many thousandths it is missed; 0 where it is met.
     pub missed_by_thousandths: Vec<u64>,
+    /// Requests that were measured, and the simulated time in ns that they took: what `iops`, a whole number, is made of.
+    #[serde(skip)]
+    pub measured: (u64, u64),
     /// Whether no request failed.
     pub whole: bool,
     /// Whether it kept up with the requests.
@@ -170,12 +173,17 @@ fn figure(sweep: &Sweep, row: &Row, name: &str) -> Option<Figure> {
 fn row(sweep: &Sweep, point: usize, id: Id, figures: &[Option<Figure>]) -> Row {
     let (shown, watched) = figures.split_at(sweep.metrics.len());
     let none = |figure: Option<Figure>| figure == Some(Figure::Value(0));
+    let number = |figure: Option<Figure>| match figure {
+        Some(Figure::Value(n)) => n,
+        _ => 0,
+    };
     let mut row = Row {
         point,
         id,
         steps: sweep.space.names(point).into_iter().map(str::to_string).collect(),
         figures: shown.to_vec(),
         missed_by_thousandths: Vec::new(),
+        measured: (number(watched[3]), number(watched[4])),
         whole: none(watched[0]),
         kept_up: none(watched[1]),
         state: match watched[2] {
@@ -255,10 +263,11 @@ mod tests {
         file.sweep(space, &Devices::default()).unwrap()
     }
 
-    /// Points with these figures; the last three of each are failed requests, saturation and state.
+    /// Points with these figures; the last three of each are failed requests, saturation and state. Each measured 7 requests in 9 ns.
     fn judged(sweep: &Sweep, rows: &[&[u64]]) -> Outcome {
         let id = |n: usize| Id::parse(&format!("{n:064x}"));
-        let known = rows.iter().map(|r| Some(r.iter().map(|&v| Some(Figure::Value(v))).collect())).collect();
+        let all = |r: &[u64]| r.iter().chain(&[7, 9]).map(|&v| Some(Figure::Value(v))).collect();
+        let known = rows.iter().map(|r| Some(all(r))).collect();
         Outcome::of(sweep, &(0..rows.len()).map(id).collect::<Vec<_>>(), &known)
     }
 
@@ -274,6 +283,7 @@ mod tests {
         let outcome = judged(&sweep, &rows);
         assert_eq!((outcome.best, &outcome.ties[..], outcome.nearest), (Some(1), &[2][..], None));
         assert_eq!(on_front(&outcome), [0, 1, 2]);
+        assert_eq!(outcome.rows[0].measured, (7, 9));
         assert!(!outcome.rows[4].meets, "a saturated point does not count");
         let allowed = Sweep { allow_saturated: true, ..sweep };
         assert_eq!(judged(&allowed, &rows).best, Some(4));
@@ -306,7 +316,7 @@ mod tests {
     fn a_point_without_the_figure_of_a_goal_is_never_the_best() {
         let sweep = sweep(&["maximise lifetime"], &[]);
         let id = Id::parse(&"0".repeat(64));
-        let watched = [Some(Figure::Value(0)); 3];
+        let watched = [Some(Figure::Value(0)); WATCHED.len()];
         let row = |figure| Some([&[figure][..], &watched].concat().into_boxed_slice());
         let known = vec![row(None), row(Some(Figure::Value(7))), row(Some(Figure::Unworn))];
         let outcome = Outcome::of(&sweep, &[id; 3], &known);

@@ -123,6 +123,7 @@ mod tests {
             figures: figures.to_vec(),
             missed_by_thousandths: vec![missed],
             whole: true,
+            measured: (0, 0),
             kept_up: true,
             state: nandu_sim::steady::State::Steady,
             meets: missed == 0,

@@ -5,7 +5,7 @@ use super::page::frame;
 use super::scale::Scale;
 use super::svg::{escape, prose};
 use super::tables::table;
-use crate::commands::sweep::text::{named, sentences, verdict};
+use crate::commands::sweep::text::{self, named, sentences, verdict};
 use crate::format::figure;
 use crate::verdict::Caution;
 use nandu_sweep::bound::Goal;
@@ -65,7 +65,7 @@ fn rows(sweep: &Sweep, outcome: &Outcome) -> String {
     let heads: Vec<&str> =
         heads.chain(sweep.metrics.iter().map(|m| m.name.as_str())).chain(["state", "verdict"]).collect();
     let body = outcome.rows.iter().map(|row| {
-        let figures = sweep.metrics.iter().zip(&row.figures).map(|(m, f)| figure(m.kind, *f));
+        let figures = sweep.metrics.iter().zip(&row.figures).map(|(m, f)| text::shown(m, row, *f));
         let cells = std::iter::once(row.point.to_string()).chain(row.steps.iter().cloned());
         let cells = cells.chain(figures).chain([row.state.name().into(), verdict(sweep, outcome, row)]);
         (outcome.best == Some(row.point), cells.collect())
@@ -138,7 +138,7 @@ fn picture(
 ) -> String {
     let y = axis(&values(sweep, outcome, up), &up.metric.name, shown(up.metric.kind), true);
     let dot = |row: &Row| {
-        let figures = crate::commands::sweep::text::figures(sweep, row, |_| true);
+        let figures = text::figures(sweep, row, |_| true);
         Some(Dot {
             place: (across(row)?, value(sweep, row, up)?),
             standing: standing(outcome, row),

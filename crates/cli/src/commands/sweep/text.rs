@@ -1,9 +1,9 @@
 //! A sweep in words: the table of points and what follows from it.
 
-use crate::format::{count, figure, plural, three};
+use crate::format::{count, figure, per_second, plural, three};
 use crate::table::Table;
 use nandu_sim::steady::State;
-use nandu_sweep::metric::Metric;
+use nandu_sweep::metric::{Figure, Metric};
 use nandu_sweep::outcome::Row;
 use nandu_sweep::{Outcome, Sweep};
 
@@ -50,6 +50,16 @@ pub fn verdict(sweep: &Sweep, outcome: &Outcome, row: &Row) -> String {
     }
 }
 
+/// A figure of a row in its unit. Few requests a second are told with their decimals, which the figure does not have.
+pub fn shown(metric: &Metric, row: &Row, of: Option<Figure>) -> String {
+    match (of, row.measured) {
+        (Some(Figure::Value(n)), (requests, span_ns)) if metric.name == "iops" && n < 100 && span_ns > 0 => {
+            per_second(requests, span_ns)
+        }
+        _ => figure(metric.kind, of),
+    }
+}
+
 /// All points that were measured.
 pub fn table(sweep: &Sweep, outcome: &Outcome) -> Table {
     let axes: Vec<String> = outcome.axes.iter().map(|a| format!("<{a}")).collect();
@@ -57,7 +67,7 @@ pub fn table(sweep: &Sweep, outcome: &Outcome) -> Table {
     let heads = heads.chain(sweep.metrics.iter().map(|m| m.name.as_str())).chain(["<state", "<verdict"]);
     let mut table = Table::new(heads);
     for row in &outcome.rows {
-        let figures = sweep.metrics.iter().zip(&row.figures).map(|(m, f)| figure(m.kind, *f));
+        let figures = sweep.metrics.iter().zip(&row.figures).map(|(m, f)| shown(m, row, *f));
         let cells = std::iter::once(row.point.to_string()).chain(row.steps.iter().cloned());
         table.row(cells.chain(figures).chain([row.state.name().into(), verdict(sweep, outcome, row)]));
     }
@@ -72,7 +82,7 @@ pub fn named(sweep: &Sweep, point: usize) -> String {
 /// Some of the figures of a row.
 pub fn figures<'a>(sweep: &'a Sweep, row: &'a Row, of: impl Fn(&Metric) -> bool + 'a) -> String {
     let all = sweep.metrics.iter().zip(&row.figures).filter(move |(m, _)| of(m));
-    all.map(|(m, f)| format!("{} {}", m.name, figure(m.kind, *f))).collect::<Vec<_>>().join(", ")
+    all.map(|(m, f)| format!("{} {}", m.name, shown(m, row, *f))).collect::<Vec<_>>().join(", ")
 }
 
 /// What the sweep was for, in words.
