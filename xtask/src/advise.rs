@@ -40,8 +40,8 @@ const EXPORTS: &str = "[export.a]\ndevice = \"part-a\"\n\n[export.b]\ndevice = \
                        below = \"cache\"\noffset = \"0 B\"\nsize = \"120 MiB\"\n\n[device.part-b]\nkind = \"slice\"\n\
                        below = \"cache\"\noffset = \"120 MiB\"\nsize = \"120 MiB\"\n\n";
 /// What stands below the exports.
-const STACK: &str = "[device.cache]\nkind = \"cache\"\nbelow = \"ssd\"\nmemory = \"1 MiB\"\n\
-                     replacement = { kind = \"lru\" }\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\nchannels = 4\nchips = 2\n\
+const STACK: &str = "[device.cache]\nkind = \"cache\"\nbelow = \"ssd\"\nsize = \"1 MiB\"\n\
+                     replacement = { kind = \"lru\" }\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\nchannels = 4\nchips_per_channel = 2\n\
                      capacity = \"256 MiB\"\nspare_factor = 0.15\n";
 /// The built-in prices times a thousand, without a sum for a drive: what varies is all of the cost.
 const PRICES: &str = "slc_gib = 640.0\nmlc_gib = 240.0\ntlc_gib = 80.0\nram_gib = 4000.0\nssd = 0.0\n";
@@ -49,9 +49,9 @@ const AXES: [&str; 6] = [
     "device.ssd.profile=tlc-2019,mlc-2019,slc-2019",
     "device.ssd.channels=2,4,8",
     "device.ssd.spare_factor=0.07,0.15,0.28,0.4",
-    "device.cache.memory=1 MiB,4 MiB,16 MiB",
-    "device.ssd.mapping={ kind = \"page\" },{ kind = \"dftl\", ram = \"64 KiB\" }",
-    "device.ssd.die_scheduler={ kind = \"fcfs\" },{ kind = \"queued\" }",
+    "device.cache.size=1 MiB,4 MiB,16 MiB",
+    "device.ssd.mapping={ kind = \"page\" },{ kind = \"dftl\", cmt_size = \"64 KiB\" }",
+    "device.ssd.die_scheduler={ kind = \"fcfs\" },{ kind = \"out-of-order\" }",
 ];
 
 /// Shares of the variants that meet a bound on p99, in percent, and whether one on lifetime comes with it.
