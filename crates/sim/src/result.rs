@@ -448,7 +448,8 @@ pub fn result(
         (0..graph.len() as u32).map(|node| layer(graph, node, stack, measured)).collect();
     let writes = latency(&classes(&[1]));
     let uses_up_spare = spare::turns_left(graph).is_some();
-    let verdict = metrics.steady(outcome.open_loop).map(|verdict| verdict.with_spare(uses_up_spare));
+    let verdict = metrics.steady(outcome.open_loop);
+    let verdict = verdict.map(|v| v.with_saturation(outcome.saturated).with_spare(uses_up_spare));
     let weights: Vec<(&str, u16)> = stack.tenants.iter().map(|t| (t.name.as_str(), t.table.weight)).collect();
     let mut device = fairness::device_times(&weights, &layers);
     for (&owner, &backlogged) in owners.iter().zip(&outcome.backlogged) {

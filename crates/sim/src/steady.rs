@@ -10,7 +10,8 @@
 //!
 //! What is followed: requests per second where the stack sets the pace (a closed loop); the mean latency where the trace sets it
 //! (recorded times, a fixed rate), because its throughput is the trace's own. Such a load is judged by the same rule before the drive
-//! is: where the requests or the bytes of the rounds are not within it, the *load varies*, and nothing is said of the drive.
+//! is: where the requests or the bytes of the rounds are not within it, the *load varies*, and nothing is said of the drive. Where requests come faster than they
+//! are served the rounds show what the stack can do, and not the load: such a run is not steady.
 //! The specification conditions drives before it measures. Here a drive that [uses up](crate::spare) erased blocks is not steady, however level its figures are.
 //! Fewer than [`LEAST`] requests in a round are *too few*: the mean of so few latencies would not lie still in a drive that does.
 
@@ -38,7 +39,7 @@ pub enum State {
     /// Both conditions hold.
     #[serde(rename = "steady")]
     Steady,
-    /// One does not, or a drive uses up its erased blocks.
+    /// One does not, a drive uses up its erased blocks, or requests came faster than they were served.
     #[serde(rename = "not steady")]
     NotSteady,
     /// What is asked of the stack changes by more than the conditions allow, so that they say nothing of the stack.
@@ -131,6 +132,13 @@ pub fn of_history(windows: &[Window], window_ns: u64, span_ns: u64, by_latency: 
 }
 
 impl SteadyState {
+    /// The same of a run whose requests came faster than they were served, or did not: what ends in a round is then what the stack could do, and says nothing
+    /// of the load; and latency that grows without end is not steady.
+    pub(crate) fn with_saturation(self, saturated: bool) -> SteadyState {
+        let (is_steady, load_varies) = (self.is_steady && !saturated, self.load_varies && !saturated);
+        SteadyState { is_steady, load_varies, ..self }
+    }
+
     /// The same of a run in which a drive used up erased blocks, or none did.
     pub(crate) fn with_spare(self, uses_up_spare: bool) -> SteadyState {
         SteadyState { is_steady: self.is_steady && !uses_up_spare, uses_up_spare, ..self }
@@ -230,6 +238,11 @@ mod tests {
             [1, 1, 1, 1, 2].map(|bytes| Window { bytes: bytes * 9000, ..window(5000) }).to_vec();
         let of = |by_latency| state(of_history(&larger, 1_000_000, 5_000_000, by_latency).as_ref());
         assert_eq!((of(true), of(false)), (State::LoadVaries, State::Steady));
+        let saturated = |verdict: Option<SteadyState>| state(verdict.map(|v| v.with_saturation(true)).as_ref());
+        assert_eq!(saturated(of_history(&rises, 1_000_000, 5_000_000, true)), State::NotSteady);
+        let level: Vec<Window> = vec![window(5000); 5];
+        let verdict = || of_history(&level, 1_000_000, 5_000_000, true);
+        assert_eq!((state(verdict().as_ref()), saturated(verdict())), (State::Steady, State::NotSteady));
         assert_eq!(state(None).name(), "too short");
         assert!(
             TOO_SHORT.starts_with(State::TooShort.name()) && TOO_SHORT.contains("1,000") && LEAST == 1000

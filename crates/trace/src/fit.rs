@@ -43,7 +43,7 @@ pub struct FitReport {
 pub enum FitError {
     /// `error` with more than one stream.
     #[error(
-        "the trace has {streams} streams with address spaces of their own, from `{first}` to `{second}` (request \
+        "the trace has {streams} streams with address spaces of their own, first `{first}`, then `{second}` (request \
          {index} is the first of the second); fit it with `concat`, `compact` or `wrap`, or they overlay each other"
     )]
     SeveralStreams {
