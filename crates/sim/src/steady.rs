@@ -238,7 +238,8 @@ mod tests {
             [1, 1, 1, 1, 2].map(|bytes| Window { bytes: bytes * 9000, ..window(5000) }).to_vec();
         let of = |by_latency| state(of_history(&larger, 1_000_000, 5_000_000, by_latency).as_ref());
         assert_eq!((of(true), of(false)), (State::LoadVaries, State::Steady));
-        let saturated = |verdict: Option<SteadyState>| state(verdict.map(|v| v.with_saturation(true)).as_ref());
+        let saturated =
+            |verdict: Option<SteadyState>| state(verdict.map(|v| v.with_saturation(true)).as_ref());
         assert_eq!(saturated(of_history(&rises, 1_000_000, 5_000_000, true)), State::NotSteady);
         let level: Vec<Window> = vec![window(5000); 5];
         let verdict = || of_history(&level, 1_000_000, 5_000_000, true);
