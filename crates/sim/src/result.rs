@@ -534,11 +534,12 @@ fn windows(history: &History) -> Vec<WindowResult> {
 
 /// The latencies of several classes.
 fn together<'a>(classes: &[&'a Class]) -> Cow<'a, Histogram> {
-    let filled = || classes.iter().map(|class| &class.latency).filter(|latency| !latency.is_empty());
-    match (filled().next(), filled().count()) {
-        (Some(only), 1) => Cow::Borrowed(only),
-        (None, _) => Cow::Borrowed(&classes[0].latency),
-        _ => Cow::Owned(Histogram::sum(&filled().collect::<Vec<_>>())),
+    let all = classes.iter().map(|class| &class.latency);
+    let filled: Vec<&Histogram> = all.filter(|latency| !latency.is_empty()).collect();
+    match filled[..] {
+        [] => Cow::Borrowed(&classes[0].latency),
+        [only] => Cow::Borrowed(only),
+        _ => Cow::Owned(Histogram::sum(&filled)),
     }
 }
 

@@ -63,8 +63,7 @@ impl Mirror {
     }
 
     fn ask_replace(&mut self, x: usize, cx: &mut Cx<'_>) -> Result<(), AdminError> {
-        let lacks = x == self.leader && self.stale.count() > 0;
-        if !self.is_member(1 - x) || lacks {
+        if !self.is_member(1 - x) || self.holds_alone(x) {
             let why = format!("leg `{}` holds data that the other one lacks", self.names[x]);
             return refuse(why, "wait until the other leg is resynced");
         }

@@ -266,7 +266,7 @@ impl Mirror {
                 if op.tries[leg] < self.write_retries {
                     op.tries[leg] += 1;
                     self.send_copy(i, leg, Op::Write, cx);
-                } else if leg == self.leader && self.stale.count() > 0 {
+                } else if self.holds_alone(leg) {
                     // It alone holds other data. What it cannot return the other leg has.
                     self.copy_over(i, false, cx);
                 } else {

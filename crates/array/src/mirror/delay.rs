@@ -403,7 +403,7 @@ impl Mirror {
         }
         if !self.is_member(1 - leg) {
             self.lose_failed(leg, cx);
-        } else if leg == self.leader && self.stale.count() > 0 {
+        } else if self.holds_alone(leg) {
             self.rest(leg, cx);
         } else {
             self.leave(leg, cx);

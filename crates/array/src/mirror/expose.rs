@@ -225,7 +225,7 @@ impl Mirror {
                 (None, None) => self.leader,       // it does not take its records
             },
         };
-        if late == self.leader && self.stale.count() > 0 {
+        if self.holds_alone(late) {
             return;
         }
         self.count.degrades += 1;

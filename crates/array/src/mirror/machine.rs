@@ -143,8 +143,8 @@ impl Machine for Mirror {
 
     fn needs_child(&self, child: u8) -> bool {
         let x = usize::from(child);
-        let lacks = x == self.leader && self.stale.count() > 0;
-        self.phase == Phase::Running && self.is_member(x) && (!self.is_member(1 - x) || lacks)
+        let needs = !self.is_member(1 - x) || self.holds_alone(x);
+        self.phase == Phase::Running && self.is_member(x) && needs
     }
 
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {

@@ -124,6 +124,12 @@ impl Mirror {
         }
     }
 
+    /// Whether a leg holds data that the other one lacks: the leader, while any region is stale.
+    #[inline]
+    pub(super) fn holds_alone(&self, leg: usize) -> bool {
+        leg == self.leader && self.stale.count() > 0
+    }
+
     /// A leg is lost, or failed to write or flush.
     pub(super) fn leave(&mut self, leg: usize, cx: &mut Cx<'_>) {
         self.legs[leg].failed = true;
@@ -143,7 +149,7 @@ impl Mirror {
 
     fn go_on_without(&mut self, leg: usize, cx: &mut Cx<'_>) {
         let s = 1 - leg;
-        let lacks = leg == self.leader && self.stale.count() > 0 && !self.planted.promote_half_joined;
+        let lacks = self.holds_alone(leg) && !self.planted.promote_half_joined;
         if self.legs[s].place != Place::Member || lacks {
             self.fail(cx); // no_promotion_while_half_joined
             return;

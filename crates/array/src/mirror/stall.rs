@@ -20,10 +20,12 @@ impl Mirror {
     }
 
     fn may_do_without(&self, leg: usize) -> bool {
-        let lacks = leg == self.leader && self.stale.count() > 0;
         // A new set begins with both legs: the second one may take its time to join the first.
         let serves = matches!(self.phase, Phase::Running | Phase::Closing) && !self.opened_after_join;
-        serves && self.legs[leg].is_in() && self.legs[1 - leg].place == Place::Member && !lacks
+        serves
+            && self.legs[leg].is_in()
+            && self.legs[1 - leg].place == Place::Member
+            && !self.holds_alone(leg)
     }
 
     fn leave_stalled(&mut self, leg: usize, cx: &mut Cx<'_>) {

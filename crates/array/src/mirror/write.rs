@@ -326,9 +326,7 @@ impl Mirror {
         let has = |part| op.parts.iter().position(|&p| p == part);
         match (has(Part::Done), has(Part::Failed)) {
             // A leader that alone holds some regions cannot be left out for one write: the client hears of it.
-            (Some(_), Some(leg)) if leg == self.leader && self.stale.count() > 0 => {
-                self.write_failed(i, id, cx)
-            }
+            (Some(_), Some(leg)) if self.holds_alone(leg) => self.write_failed(i, id, cx),
             (Some(_), failed) => {
                 if let Some(leg) = failed {
                     let op = &mut self.ops[i as usize];

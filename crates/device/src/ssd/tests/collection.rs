@@ -202,13 +202,19 @@ pub(super) fn idle(bench: &mut Bench, mut timers: Vec<(TimerKey, Instant)>) -> u
     fired
 }
 
-#[test]
-fn an_idle_drive_makes_blocks_free_and_comes_to_rest() {
+/// A drive that collects while it is idle, after random writes.
+fn collects_while_idle() -> Bench {
     let toml = format!("{SMALL}gc = {{ idle_free_target = 12, idle_after = \"2 ms\" }}\n");
     let mut bench = Bench::new(&toml, None, Precondition::Filled);
     bench.cells = None;
     let pages = bench.machine.limits().capacity.0 / 2048;
     churn(&mut bench, pages, 2 * pages, &mut Rng::new(2));
+    bench
+}
+
+#[test]
+fn an_idle_drive_makes_blocks_free_and_comes_to_rest() {
+    let mut bench = collects_while_idle();
     let before = counter(&bench, "free_blocks");
     assert!(before < 6, "{before} blocks are free after random writes");
     let now = bench.now;
@@ -229,11 +235,7 @@ fn an_idle_drive_makes_blocks_free_and_comes_to_rest() {
 /// A drive that is closed does nothing more, also while others close.
 #[test]
 fn a_drive_that_is_closed_does_not_collect_while_idle() {
-    let toml = format!("{SMALL}gc = {{ idle_free_target = 12, idle_after = \"2 ms\" }}\n");
-    let mut bench = Bench::new(&toml, None, Precondition::Filled);
-    bench.cells = None;
-    let pages = bench.machine.limits().capacity.0 / 2048;
-    churn(&mut bench, pages, 2 * pages, &mut Rng::new(2));
+    let mut bench = collects_while_idle();
     let (_, effects) = bench.call(|m, cx| m.close(cx));
     assert!(effects.contains(&Effect::CancelWake(TimerKey(2))), "{effects:?}");
     assert!(effects.contains(&Effect::Closed), "{effects:?}");
@@ -241,13 +243,10 @@ fn a_drive_that_is_closed_does_not_collect_while_idle() {
 
 #[test]
 fn a_request_puts_collection_while_idle_off() {
-    let toml = format!("{SMALL}gc = {{ idle_free_target = 12, idle_after = \"2 ms\" }}\n");
-    let mut bench = Bench::new(&toml, None, Precondition::Filled);
-    bench.cells = None;
-    let pages = bench.machine.limits().capacity.0 / 2048;
-    churn(&mut bench, pages, 2 * pages, &mut Rng::new(2));
+    let mut bench = collects_while_idle();
     bench.now += Span::from_ms(1);
     let steps = counter(&bench, "gc_idle_steps");
+    let pages = bench.machine.limits().capacity.0 / 2048;
     churn(&mut bench, pages, 1, &mut Rng::new(3));
     bench.now += Span::from_ms(1);
     let (_, effects) = bench.call(|m, cx| m.timer(TimerKey(2), cx));
