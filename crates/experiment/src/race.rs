@@ -135,13 +135,7 @@ pub fn turns(extended: u32) -> String {
 
 /// Says what a reader must know before believing the rows.
 pub fn warn(rows: &[Row], talk: Talk) {
-    for caution in all_cautions(rows) {
-        if caution.serious {
-            talk.warning(caution.text);
-        } else {
-            talk.note(caution.text);
-        }
-    }
+    all_cautions(rows).iter().for_each(|caution| caution.say(talk));
 }
 
 /// A race as JSON.

@@ -1,6 +1,7 @@
 //! In words: how a result compares to the baseline.
 
 use crate::format::{count, times};
+use crate::talk::Talk;
 use nandu_sim::RunResult;
 use nandu_sim::samples::Samples;
 use nandu_sim::steady::{State, TOO_SHORT};
@@ -134,6 +135,16 @@ pub struct Caution {
     pub text: String,
     /// Whether the figures do not mean what they seem to mean.
     pub serious: bool,
+}
+
+impl Caution {
+    /// Says it, as a warning or a note.
+    pub fn say(&self, talk: Talk) {
+        match self.serious {
+            true => talk.warning(&self.text),
+            false => talk.note(&self.text),
+        }
+    }
 }
 
 /// What a reader must know of a run in this state; `None` where its figures are what they seem to be.

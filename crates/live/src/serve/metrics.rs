@@ -8,10 +8,11 @@ use crate::listen::{self, SocketFile};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Mode;
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use serde_json::Value;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -130,26 +131,6 @@ impl Metrics {
     }
 }
 
-/// A socket whose operations can be bounded.
-trait Bounded {
-    /// As `SO_RCVTIMEO` and `SO_SNDTIMEO` do.
-    fn bound(&self, left: Duration) -> io::Result<()>;
-}
-
-impl Bounded for UnixStream {
-    fn bound(&self, left: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(left))?;
-        self.set_write_timeout(Some(left))
-    }
-}
-
-impl Bounded for TcpStream {
-    fn bound(&self, left: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(left))?;
-        self.set_write_timeout(Some(left))
-    }
-}
-
 /// A socket that is given up at a time, however little at a time comes or goes.
 #[derive(Clone, Copy)]
 struct Until<'a, S> {
@@ -157,29 +138,32 @@ struct Until<'a, S> {
     end: Instant,
 }
 
-impl<S: Bounded> Until<'_, S> {
-    fn bound(&self) -> io::Result<()> {
+impl<S: AsFd> Until<'_, S> {
+    fn bound(&self, what: Timeout) -> io::Result<()> {
         let left = self.end.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { self.socket.bound(left) }
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(set_socket_timeout(self.socket, what, Some(left))?)
     }
 }
 
-impl<'a, S: Bounded> Read for Until<'a, S>
+impl<'a, S: AsFd> Read for Until<'a, S>
 where
     &'a S: Read,
 {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.bound()?;
+        self.bound(Timeout::Recv)?;
         self.socket.read(into)
     }
 }
 
-impl<'a, S: Bounded> Write for Until<'a, S>
+impl<'a, S: AsFd> Write for Until<'a, S>
 where
     &'a S: Write,
 {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        self.bound()?;
+        self.bound(Timeout::Send)?;
         self.socket.write(from)
     }
 
@@ -189,7 +173,7 @@ where
 }
 
 /// Answers one request of a client that may take so long for all of it.
-fn answer_within<'a, S: Bounded>(
+fn answer_within<'a, S: AsFd>(
     patience: Duration,
     socket: &'a S,
     reactor: &mut BufReader<UnixStream>,

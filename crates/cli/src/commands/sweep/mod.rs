@@ -201,12 +201,7 @@ fn say(args: &SweepArgs, prepared: &Prepared, outcome: &Outcome, talk: Talk) -> 
         }
     }
     let cautions = cautions(prepared, outcome);
-    for caution in &cautions {
-        match caution.serious {
-            true => talk.warning(&caution.text),
-            false => talk.note(&caution.text),
-        }
-    }
+    cautions.iter().for_each(|caution| caution.say(talk));
     let within = |name: &str| args.out.as_ref().map(|folder| folder.join(name));
     let page = || {
         front::page(
