@@ -1,10 +1,10 @@
-"""Policies of your own in Python: two for caches, a prefetcher, a scheduler, and one for collection. Each does what one in Rust does, so that
+"""Policies of your own in Python: two for caches, a prefetcher, a scheduler, a map, and one for collection. Each does what one in Rust does, so that
 the two can be compared.
 
     python own_policies.py trace mrc mixed-zipf --gen requests=20000 --policy lru,my-lru,my-2q
     python own_policies.py verify cache --crash --seeds 20
 
-With these words it is the whole program of Nandu, and knows five policies more.
+With these words it is the whole program of Nandu, and knows six policies more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Annotated
 
 import nandu
-from nandu.policies import Arrival, Cause, Hit, Look, Plane, Recall, Request, Room, Tenants, Units
+from nandu.policies import Arrival, Cause, Flash, Hit, Look, MapSize, Plane, Recall, Request, Room, Tenants, Units
 
 
 @nandu.register("my-lru")
@@ -149,6 +149,58 @@ class Greedy(nandu.Victim):
     def victim(self, plane: Plane) -> int | None:
         best = max(range(len(plane.gain)), key=plane.gain.__getitem__)
         return best if plane.gain[best] else None
+
+
+@nandu.register("my-dftl")
+class Dftl(nandu.Mapping):
+    """Single entries are in RAM, 8 bytes each; the one that was used longest ago goes. `dftl` of Nandu."""
+
+    source = "Gupta, Kim, Urgaonkar, ASPLOS 2009"
+    draws = ({"cmt_size": 24}, {"cmt_size": 160})
+
+    def __init__(self, size: MapSize) -> None:
+        self.room = max(2, min(size.ram // 8, size.pages))
+        self.places: OrderedDict[int, int | None] = OrderedDict()
+        self.dirty: dict[int, set[int]] = {}
+
+    def lookup(self, lpn: int, flash: Flash) -> int | None:
+        if lpn in self.places:
+            self.places.move_to_end(lpn)
+            return self.places[lpn]
+        if len(self.places) >= self.room:
+            oldest = next(iter(self.places))
+            if oldest in self.dirty.get(flash.translation_page(oldest), ()):
+                flash.write(flash.translation_page(oldest))
+            del self.places[oldest]
+        place = flash.take_move(lpn)
+        if place is not None:
+            self.dirty.setdefault(flash.translation_page(lpn), set()).add(lpn)
+        else:
+            place = flash.read(flash.translation_page(lpn))[lpn]
+        self.places[lpn] = place
+        return place
+
+    def update(self, lpn: int, place: int | None, flash: Flash) -> int | None:
+        old = self.lookup(lpn, flash)
+        self.places[lpn] = place
+        self.dirty.setdefault(flash.translation_page(lpn), set()).add(lpn)
+        return old
+
+    def moved(self, lpn: int, place: int, flash: Flash) -> bool:
+        if lpn not in self.places:
+            return False
+        self.places[lpn] = place
+        self.dirty.setdefault(flash.translation_page(lpn), set()).add(lpn)
+        return True
+
+    def changed(self, tp: int) -> dict[int, int | None]:
+        return {lpn: self.places[lpn] for lpn in sorted(self.dirty.pop(tp, ()))}
+
+    def slots(self) -> int:
+        return self.room
+
+    def check(self) -> None:
+        assert len(self.places) <= self.room, f"{len(self.places)} entries in RAM for {self.room}"
 
 
 if __name__ == "__main__":

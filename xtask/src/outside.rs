@@ -9,10 +9,11 @@ use std::process::Command;
 const MANIFEST: &str = "examples/own-policies/Cargo.toml";
 
 /// What is typed, and a word of what is printed.
-const COMMANDS: [(&str, &str); 10] = [
+const COMMANDS: [(&str, &str); 12] = [
     ("list 2q", "Johnson and Shasha"),
     ("list newest-first", "from 1 to 1000"),
     ("list policies", "lottery"),
+    ("list clock", "gc_batch"),
     ("run STACK --json", "\"queue\""),
     ("compare a=STACK b=STACK", "read p99"),
     (
@@ -24,6 +25,7 @@ const COMMANDS: [(&str, &str); 10] = [
     ("trace mrc mixed-zipf --gen requests=20000 --policy lru,2q --sizes 1000", "2q"),
     ("trace info examples/own-policies/sample.lab", "lab-log"),
     ("--quiet verify cache --crash --seeds 40", "nothing wrong was found"),
+    ("--quiet verify ssd-paged --crash --seeds 40", "nothing wrong was found"),
 ];
 const STACK: &str = "examples/own-policies/stacks/own.toml";
 

@@ -144,7 +144,7 @@ impl Policy {
 
 impl Policy {
     /// Whether it has this option.
-    fn has_option(&self, key: &str) -> bool {
+    pub fn has_option(&self, key: &str) -> bool {
         (self.schema)().get("properties").is_some_and(|properties| properties.get(key).is_some())
     }
 }

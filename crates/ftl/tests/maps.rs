@@ -1,248 +1,87 @@
-//! Every demand-paged map against an array: random writes, reads, trims and moves of collection over a simple flash.
-//!
-//! The flash here is a list of data pages with the logical page each holds and whether it counts as valid. Collection
-//! asks the map about every page that it moves, as a drive does. After each turn the map must say what the array says,
-//! what counts as valid must be what is mapped and what the map knows to be unsettled, and the cache must keep its bounds.
-//! The short ways for cached entries must leave the map exactly as the long ones do, or as it was.
+//! Every demand-paged map against an array ([`nandu_ftl::mapping::conformance`]), with settings of all kinds.
 
+use nandu_base::{BuildError, ByteLen, Ratio};
+use nandu_ftl::mapping::conformance::{self, BLOCK, World, shape};
 use nandu_ftl::mapping::{
-    Cftl, CleanFirst, Dftl, Gather, Invalidation, MapOp, MapOps, MapShape, Mapping, SwitchSettings, Tp, Tpc,
-    TpcSettings, Tpftl,
+    Cftl, CftlConfig, CleanFirst, Dftl, DftlConfig, Given, Invalidation, InvalidationConfig, MapOps,
+    MapOptions, Mapping, PageMap, PageMapConfig, PagedOptions, SwitchSettings, SwitchingConfig, Tpc,
+    TpcConfig, TpcSettings, Tpftl, TpftlConfig,
 };
 use nandu_ftl::{Lpn, Ppn};
 use proptest::prelude::*;
-use std::fmt::Debug;
 
-const PAGES: u32 = 60;
-
-/// A map of eight entries in a translation page; its pages are one owner's, or of four that begin where no translation page does.
-fn shape(is_owned: bool) -> MapShape {
-    let one = MapShape::new(PAGES, 3, 3);
-    match is_owned {
-        true => one.owned([Some(0), Some(13), None, Some(37), Some(39)].into_iter()),
-        false => one,
-    }
-}
-
-struct World<M> {
-    map: M,
-    ops: MapOps,
-    truth: Vec<Option<Ppn>>,
-    /// Data pages: the logical page that each holds, while it counts as valid.
-    flash: Vec<Option<Lpn>>,
-    /// What each translation page on the flash holds, by place.
-    written: Vec<Option<(Tp, Vec<u32>)>>,
-    reads: u64,
-    /// The flash pages kept for the logical block that is being gathered, and the next of them.
-    open: Option<(std::ops::Range<usize>, usize)>,
-    gathered: u64,
-}
-
-/// Pages of a block.
-const BLOCK: usize = 4;
-
-impl<M: Mapping + Clone + Debug> World<M> {
-    fn new(map: M) -> World<M> {
-        let truth = vec![None; PAGES as usize];
-        World {
-            map,
-            ops: MapOps::default(),
-            truth,
-            flash: Vec::new(),
-            written: Vec::new(),
-            reads: 0,
-            open: None,
-            gathered: 0,
-        }
-    }
-
-    /// Carries out what the map asked for.
-    fn settle(&mut self) {
-        let list = self.ops.list().to_vec();
-        self.ops.clear();
-        for op in list {
-            match op {
-                MapOp::Read(tp) => {
-                    let ppn = self.map.translation_page(tp).expect("only what was written is read");
-                    let at = self.written[ppn.0 as usize].as_ref().expect("a place in use holds a page");
-                    assert_eq!(at.0, tp);
-                    self.reads += 1;
-                }
-                MapOp::Write(tp) => {
-                    self.written.push(Some((tp, self.map.stored(tp).to_vec())));
-                    let old = self.map.place(tp, Ppn(self.written.len() as u32 - 1));
-                    assert!(
-                        old.is_none_or(|old| self.written[old.0 as usize].take().is_some_and(|o| o.0 == tp))
-                    );
-                }
-                MapOp::Stale(ppn) => self.invalidate(ppn),
-            }
-        }
-    }
-
-    fn invalidate(&mut self, ppn: Ppn) {
-        let was = self.flash[ppn.0 as usize].take();
-        assert!(was.is_some(), "{ppn:?} is told to be superseded twice");
-    }
-
-    /// Goes the short way where there is one, and compares it with the long one.
-    fn by_either_way(
-        &mut self,
-        short: impl FnOnce(&mut M) -> Option<Option<Ppn>>,
-        long: impl FnOnce(&mut M, &mut MapOps) -> Option<Ppn>,
-    ) -> Option<Ppn> {
-        let mut other = self.map.clone();
-        let found = short(&mut self.map);
-        if found.is_none() {
-            assert_eq!(
-                format!("{:?}", self.map),
-                format!("{other:?}"),
-                "not cached, and yet something changed"
-            );
-            return long(&mut self.map, &mut self.ops);
-        }
-        assert_eq!(found, Some(long(&mut other, &mut self.ops)));
-        assert_eq!(format!("{:?}", self.map), format!("{other:?}"), "the two ways differ");
-        assert!(self.ops.list().is_empty(), "a cached entry needs no step");
-        found.flatten()
-    }
-
-    fn program(&mut self, lpn: Lpn) -> Ppn {
-        self.flash.push(Some(lpn));
-        Ppn(self.flash.len() as u32 - 1)
-    }
-
-    fn update(&mut self, lpn: Lpn, writes: bool) {
-        let to = writes.then(|| self.program(lpn));
-        let short = |map: &mut M| to.and_then(|to| map.update_cached(lpn, to));
-        let old = self.by_either_way(short, |map, ops| map.update(lpn, to, ops));
-        self.settle();
-        if let Some(old) = old {
-            self.invalidate(old);
-        }
-        self.truth[lpn.0 as usize] = to;
-    }
-
-    /// Collects one page that counts as valid.
-    fn collect(&mut self, from: u32) {
-        let count = self.flash.len();
-        let may_be = |&p: &usize| {
-            self.flash[p].is_some() && !self.open.as_ref().is_some_and(|(pages, _)| pages.contains(&p))
-        };
-        let Some(ppn) = (0..count).map(|i| (from as usize + i) % count).find(may_be) else {
-            return;
-        };
-        let (lpn, ppn) = (self.flash[ppn].expect("found as valid"), Ppn(ppn as u32));
-        let live = self.map.is_live(lpn, ppn, &mut self.ops);
-        self.settle();
-        assert_eq!(live, self.truth[lpn.0 as usize] == Some(ppn), "{lpn:?} at {ppn:?}");
-        assert_eq!(live, self.flash[ppn.0 as usize].is_some(), "what is not live is told to be stale");
-        if live {
-            let to = self.program(lpn);
-            self.invalidate(ppn);
-            self.map.relocate(lpn, to, &mut self.ops);
-            self.settle();
-            self.truth[lpn.0 as usize] = Some(to);
-        }
-    }
-
-    /// Copies one page of a logical block that the map wants in one block.
-    fn gather(&mut self) {
-        if self.open.is_none() {
-            if self.map.wants_gathered().is_none() || !self.map.start_gathering(&mut self.ops) {
-                return self.settle();
-            }
-            self.settle();
-            let first = self.flash.len().next_multiple_of(BLOCK);
-            self.flash.resize(first + BLOCK, None);
-            self.open = Some((first..first + BLOCK, first));
-        }
-        let Some((pages, next)) = self.open.take() else { return };
-        match self.map.gather() {
-            Gather::Page(lpn) => {
-                let from = self.truth[lpn.0 as usize].expect("only mapped pages are gathered");
-                let to = Ppn(next as u32);
-                self.flash[next] = Some(lpn);
-                self.invalidate(from);
-                self.map.relocate(lpn, to, &mut self.ops);
-                self.truth[lpn.0 as usize] = Some(to);
-                self.open = Some((pages, next + 1));
-            }
-            Gather::Done => {
-                self.map.end_gathering(Some(Ppn(pages.start as u32)), &mut self.ops);
-                self.gathered += 1;
-            }
-            Gather::Broken => self.map.end_gathering(None, &mut self.ops),
-        }
-        self.settle();
-    }
-
-    fn check(&self) {
-        self.map.check().unwrap();
-        for (lpn, &want) in (0..).map(Lpn).zip(&self.truth) {
-            assert_eq!(self.map.get(lpn), want, "{lpn:?}");
-        }
-        let valid = self.flash.iter().flatten().count() as u64;
-        let mapped = self.truth.iter().flatten().count() as u64;
-        assert_eq!(valid, mapped + self.map.unsettled());
-        for tp in (0..self.map.translation_pages()).map(Tp) {
-            let held = self
-                .map
-                .translation_page(tp)
-                .map(|p| self.written[p.0 as usize].as_ref().unwrap().1.as_slice());
-            assert!(
-                held.is_none_or(|held| held == self.map.stored(tp)),
-                "{tp:?} on the flash is not what the map thinks"
+/// Maps as stack files name them, with caches for a few entries.
+#[test]
+fn every_map_by_its_options() {
+    let paged = |ram| PagedOptions { cmt_size: ByteLen(ram), ..PagedOptions::default() };
+    for seed in 0..30 {
+        conformance::run(&PageMapConfig {}, seed);
+        for ram in [44, 90, 150] {
+            let paged = paged(ram);
+            conformance::run(&DftlConfig { paged, protected_share: Ratio::new(seed % 4, 4) }, seed);
+            conformance::run(&TpftlConfig { paged }, seed);
+            let switching = SwitchingConfig::ByAccess { reads: 2, writes: 1, pages: 1 };
+            let switching = if seed % 2 == 0 { SwitchingConfig::Never } else { switching };
+            conformance::run(&CftlConfig { paged, switching }, seed);
+            let invalidation =
+                if seed % 3 == 0 { InvalidationConfig::AtRead } else { InvalidationConfig::default() };
+            let clean_first_window = Ratio::new(1 + seed % 2, 2);
+            conformance::run(
+                &TpcConfig { paged, delayed_read: seed % 2 == 0, invalidation, clean_first_window },
+                seed,
             );
         }
     }
+}
 
-    fn run_of_updates(&mut self, pages: std::ops::Range<u32>) {
-        self.map.begin(Lpn(pages.end));
-        pages.for_each(|lpn| self.update(Lpn(lpn), true));
-        self.map.begin(Lpn(0));
-    }
+/// A map that is wrong is found, whoever wrote it.
+#[test]
+#[should_panic(expected = "is wrong, seed 1, pages of one owner")]
+fn a_map_that_forgets_moves_is_found() {
+    conformance::run(&Forgetful, 1);
+}
 
-    fn turn(&mut self, (what, lpn, place): (u8, u32, u32)) {
-        let lpn = lpn % PAGES;
-        match what {
-            0..=3 => self.update(Lpn(lpn), true),
-            4 => self.update(Lpn(lpn), false),
-            // All entries of a translation page, in order.
-            5 => self.run_of_updates(lpn & !7..((lpn & !7) + 8).min(PAGES)),
-            6 | 10..=12 => {
-                let lpn = Lpn(lpn);
-                self.map.begin(Lpn(lpn.0 + 1));
-                let at = self.by_either_way(|map| map.lookup_cached(lpn), |map, ops| map.lookup(lpn, ops));
-                self.settle();
-                assert_eq!(at, self.truth[lpn.0 as usize], "lookup of {}", lpn.0);
-            }
-            7..=9 if !self.flash.is_empty() => self.collect(place),
-            13..=15 => self.gather(),
-            _ => {}
-        }
-        self.check();
-    }
+/// A page map that does not enter what collection has moved.
+#[derive(Debug)]
+struct Forgetful;
 
-    fn finish(mut self) {
-        self.map.write_back_all(&mut self.ops);
-        self.settle();
-        self.check();
-        for (lpn, want) in (0..).map(Lpn).zip(&self.truth) {
-            let tp = self.map.tp(lpn);
-            let word = self.map.stored(tp)[(lpn.0 - self.map.span(tp).start) as usize];
-            assert_eq!(word.checked_sub(1).map(Ppn), *want, "{lpn:?} on the flash");
-        }
-        let c = self.map.counts();
-        assert!(c.loads + c.fills <= self.reads, "every load is a read: {c:?}");
-        assert!(c.misses >= c.loads);
+impl MapOptions for Forgetful {
+    type Map = Forgets;
+
+    fn build(&self, given: Given<'_>) -> Result<Forgets, BuildError> {
+        Ok(Forgets(PageMap::new(given.shape.pages)))
     }
 }
 
-fn run<M: Mapping + Clone + Debug>(map: M, turns: &[(u8, u32, u32)]) {
-    let mut world = World::new(map);
-    turns.iter().for_each(|&turn| world.turn(turn));
-    world.finish();
+#[derive(Clone, Debug)]
+struct Forgets(PageMap);
+
+impl Mapping for Forgets {
+    const PAGED: bool = false;
+
+    fn get(&self, lpn: Lpn) -> Option<Ppn> {
+        self.0.get(lpn)
+    }
+
+    fn set(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
+        self.0.set(lpn, ppn)
+    }
+
+    fn clear(&mut self, lpn: Lpn) -> Option<Ppn> {
+        self.0.clear(lpn)
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+
+    fn prefetch(&self, _: Lpn) {}
+
+    fn relocate(&mut self, _: Lpn, _: Ppn, _: &mut MapOps) {}
+
+    fn ram(&self) -> u64 {
+        self.0.ram()
+    }
 }
 
 fn turns() -> impl Strategy<Value = Vec<(u8, u32, u32)>> {
@@ -254,13 +93,13 @@ proptest! {
 
     #[test]
     fn dftl(turns in turns(), ram in 16u64..200, is_owned in any::<bool>()) {
-        run(Dftl::new(shape(is_owned), ram), &turns);
-        run(Dftl::new(shape(is_owned), ram).with_protected(5), &turns);
+        conformance::turns(Dftl::new(shape(is_owned), ram), &turns);
+        conformance::turns(Dftl::new(shape(is_owned), ram).with_protected(5), &turns);
     }
 
     #[test]
     fn cftl(turns in turns(), ram in 24u64..200, is_owned in any::<bool>()) {
-        run(Cftl::new(shape(is_owned), ram, BLOCK as u32, None), &turns);
+        conformance::turns(Cftl::new(shape(is_owned), ram, BLOCK, None), &turns);
     }
 
     #[test]
@@ -274,12 +113,12 @@ proptest! {
         // Few logical blocks, so that one of them is read again and again.
         let turns: Vec<_> = turns.into_iter().map(|(what, lpn, place)| (what, lpn % 20, place)).collect();
         let settings = SwitchSettings { reads, writes, pages: 1, keeps_overwritten: false };
-        run(Cftl::new(shape(is_owned), ram, BLOCK as u32, Some(settings)), &turns);
+        conformance::turns(Cftl::new(shape(is_owned), ram, BLOCK, Some(settings)), &turns);
     }
 
     #[test]
     fn tpftl(turns in turns(), ram in 14u64..200, is_owned in any::<bool>()) {
-        run(Tpftl::new(shape(is_owned), ram), &turns);
+        conformance::turns(Tpftl::new(shape(is_owned), ram), &turns);
     }
 
     #[test]
@@ -300,7 +139,7 @@ proptest! {
             unknown_max,
             skip_fill: false,
         };
-        run(Tpc::new(shape(is_owned), settings), &turns);
+        conformance::turns(Tpc::new(shape(is_owned), settings), &turns);
     }
 }
 
@@ -308,7 +147,7 @@ proptest! {
 #[test]
 fn a_block_that_is_read_is_gathered() {
     let settings = SwitchSettings { reads: 2, writes: 4, pages: 1, keeps_overwritten: false };
-    let mut world = World::new(Cftl::new(shape(false), 60, BLOCK as u32, Some(settings)));
+    let mut world = World::new(Cftl::new(shape(false), 60, BLOCK, Some(settings)));
     [3, 2, 1, 0].iter().for_each(|&lpn| world.turn((0, lpn, 0)));
     (0..4).for_each(|_| world.turn((6, 1, 0)));
     (0..6).for_each(|_| world.turn((13, 0, 0)));
@@ -321,7 +160,7 @@ fn a_block_that_is_read_is_gathered() {
 #[should_panic(expected = "Lpn(1)")]
 fn an_overwritten_copy_is_found() {
     let settings = SwitchSettings { reads: 2, writes: 9, pages: 1, keeps_overwritten: true };
-    let mut world = World::new(Cftl::new(shape(false), 60, BLOCK as u32, Some(settings)));
+    let mut world = World::new(Cftl::new(shape(false), 60, BLOCK, Some(settings)));
     [3, 2, 1, 0].iter().for_each(|&lpn| world.turn((0, lpn, 0)));
     (0..4).for_each(|_| world.turn((6, 1, 0)));
     (0..3).for_each(|_| world.turn((13, 0, 0)));

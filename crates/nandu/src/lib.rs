@@ -29,7 +29,7 @@
 //! ```
 //!
 //! A policy of your own is one file, and one line that puts it into a [`Registry`]: `builtin().with(...)`. See
-//! [`replacement`], [`victim`], [`scheduler`] and [`format`](mod@format), and `docs/tutorial/own-policy.md` for a walk through one of them. `main`
+//! [`replacement`], [`victim`], [`mapping`], [`scheduler`] and [`format`](mod@format), and `docs/tutorial/own-policy.md` for a walk through one of them. `main`
 //! gives such a registry the whole program: `run`, `compare`, `sweep`, `verify`, `serve`, `list`.
 //!
 //! ```no_run
@@ -110,6 +110,16 @@ pub mod demotion {
 pub mod victim {
     pub use nandu_ftl::BlockId;
     pub use nandu_ftl::gc::{AnyVictim, GcPolicy, PlaneView, VictimConfig, VictimOptions, Victims, policy};
+}
+
+/// Maps: where each logical page of a drive lies, and what of that is in its RAM.
+pub mod mapping {
+    pub use nandu_device::ssd::mapping::{Maps, late, policy};
+    pub use nandu_ftl::mapping::{
+        DataProgram, Directory, EvictionWrite, Given, MapCounts, MapOp, MapOps, MapOptions, MapShape,
+        Mapping, PagedOptions, Store, Tp, conformance,
+    };
+    pub use nandu_ftl::{Lpn, Ppn};
 }
 
 /// Fair queueing: whose request goes next.

@@ -777,7 +777,7 @@ class SsdMap:
         """DFTL: single entries are cached, 8 bytes each; the map is in translation pages on the flash."""
         _kind: ClassVar[str] = "dftl"
         cmt_size: int | str | None = None
-        """RAM for cached entries."""
+        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it."""
         data_program: Literal["after-lookup", "at-once"] | None = None
         """When a whole page of the host's is programmed whose entry is not cached."""
         eviction_write: Literal["sync", "async"] | None = None
@@ -824,11 +824,10 @@ class SsdMap:
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Cftl(SsdMapOptions):
-        """CFTL: runs of pages that lie one behind another are cached, 12 bytes each, and whole blocks, 8 bytes each. Blocks that
-        are read often and seldom written are gathered. On a drive with several planes only those have runs."""
+        """CFTL: runs of pages that lie one behind another are cached, 12 bytes each, and whole blocks, 8 bytes each. Blocks that are read often and seldom written are gathered. On a drive with several planes only those have runs."""
         _kind: ClassVar[str] = "cftl"
         cmt_size: int | str | None = None
-        """RAM for cached runs and blocks."""
+        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it."""
         data_program: Literal["after-lookup", "at-once"] | None = None
         """When a whole page of the host's is programmed whose entry is not cached."""
         eviction_write: Literal["sync", "async"] | None = None
@@ -841,11 +840,10 @@ class SsdMap:
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Tpftl(SsdMapOptions):
-        """TPFTL: single entries are cached in groups by translation page, 6 bytes each and 8 for a group; requests fetch their
-        entries together."""
+        """TPFTL: single entries are cached in groups by translation page, 6 bytes each and 8 for a group; requests fetch their entries together."""
         _kind: ClassVar[str] = "tpftl"
         cmt_size: int | str | None = None
-        """RAM for cached entries."""
+        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it."""
         data_program: Literal["after-lookup", "at-once"] | None = None
         """When a whole page of the host's is programmed whose entry is not cached."""
         eviction_write: Literal["sync", "async"] | None = None
@@ -856,18 +854,18 @@ class SsdMap:
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class TpcFtl(SsdMapOptions):
-        """TPC-FTL: whole translation pages are cached."""
+        """TPC-FTL: whole translation pages are cached, a page and 12 bytes each."""
         _kind: ClassVar[str] = "tpc-ftl"
         clean_first_window: float | str | None = None
         """The share of the oldest slots among which an unchanged one is replaced first; 1 is the paper's rule."""
         cmt_size: int | str | None = None
-        """RAM for cached translation pages, a page and 12 bytes each."""
+        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it."""
         data_program: Literal["after-lookup", "at-once"] | None = None
         """When a whole page of the host's is programmed whose entry is not cached."""
         delayed_read: bool | None = None
         """Whether a write that misses puts off reading the translation page."""
         eviction_write: Literal["sync", "async"] | None = None
-        """Whether a translation page waits until the one that made room for it is written."""
+        """Whether an entry waits until the entries that made room for it are written."""
         gc_batch: int | None = None
         """Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
         block has pages."""
@@ -1203,7 +1201,7 @@ class Ssd(Device):
     isolation: SsdIsolationOptions | str | Mapping[str, Any] | None = None
     """How tenants are kept apart."""
     mapping: SsdMapOptions | str | Mapping[str, Any] | None = None
-    """How logical pages are found."""
+    """How logical pages are found; `page` by default."""
     max_tenants: int | None = None
     """Places for tenants, 1 to 16. With it tenants come and go, grow and shrink while the drive runs, and it shows all of its logical space, given to
     tenants or not. By default those of the list are there and stay as they are. For `vssd` and `shared-space`."""

@@ -30,19 +30,24 @@ import inspect
 import json
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import abc
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from nandu import _nandu
 from nandu._errors import InputError
+from nandu._nandu import Flash, TranslationPage
 from nandu._stack import toml_of
 
 __all__ = [
     "Arrival",
     "Compiled",
     "Cull",
+    "Flash",
     "Hit",
     "Look",
+    "MapSize",
+    "Mapping",
     "Plane",
     "Planes",
     "Prefetcher",
@@ -51,6 +56,7 @@ __all__ = [
     "Room",
     "Scheduler",
     "Tenants",
+    "TranslationPage",
     "Units",
     "Until",
     "Victim",
@@ -170,6 +176,23 @@ class Plane(NamedTuple):
     """Pages of a block."""
 
 
+class MapSize(NamedTuple):
+    """What a map is made for."""
+
+    pages: int
+    """Logical pages."""
+    entries: int
+    """Entries of a translation page, 4 bytes each."""
+    translation_pages: int
+    """Translation pages."""
+    ram: int
+    """Bytes for what is in RAM: the option `cmt_size`."""
+    block_pages: int
+    """Pages of a block."""
+    seed: int
+    """For what it draws at random."""
+
+
 class Tenants(NamedTuple):
     """What a scheduler is made for."""
 
@@ -205,7 +228,7 @@ class Until(NamedTuple):
 class _Policy:
     source: ClassVar[str] = ""
     """Where it was published."""
-    draws: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
+    draws: ClassVar[Sequence[abc.Mapping[str, Any]]] = ({},)
     """Options with which the verified simulation draws it, each as often as any other."""
 
     def _missing(self, method: str) -> NotImplementedError:
@@ -272,7 +295,7 @@ class Replacement(_Policy):
         """Bytes of memory that it would take in a drive."""
         return 0
 
-    def counters(self) -> Mapping[str, int]:
+    def counters(self) -> abc.Mapping[str, int]:
         """Its figures by name, which ends with the unit."""
         return {}
 
@@ -337,7 +360,7 @@ class Scheduler(_Policy):
     def set_weight(self, tenant: int, weight: int) -> None:
         """The weight of a tenant is another from here on."""
 
-    def counters(self) -> Mapping[str, int]:
+    def counters(self) -> abc.Mapping[str, int]:
         """Its figures by name, which ends with the unit."""
         return {}
 
@@ -358,7 +381,48 @@ class Victim(_Policy):
         raise self._missing("victim")
 
 
-FAMILIES: dict[str, type[_Policy]] = {"replacement": Replacement, "prefetcher": Prefetcher, "scheduler": Scheduler, "victim": Victim}
+class Mapping(_Policy):
+    """Which entries of a drive's map are in its RAM. `lookup`, `update`, `moved` and `changed` are needed.
+
+    The map is in translation pages on the flash, and an entry says where a page lies. The drive keeps what lies on the flash, and a table of pages that
+    collection has moved; a class decides what is read, kept and written. What it answers is held against where pages really lie. A loss of power begins with a new
+    instance. Stacks give `cmt_size`, `gc_batch`, `eviction_write` and `data_program` as for any map on the flash; `draws` needs a `cmt_size` that is far too small
+    for a drive of some hundred pages."""
+
+    whole_pages: ClassVar[bool] = False
+    """A translation page is in RAM with all its entries or with none. One that is there is written without being read before."""
+
+    def __init__(self, size: MapSize) -> None:
+        """For a drive of this size."""
+
+    def begins(self, end: int) -> None:
+        """A request begins whose pages end before `end`."""
+
+    def lookup(self, lpn: int, flash: Flash) -> int | None:
+        """Where a page lies, `None` where it is unmapped. Where its entry is not in RAM, `flash` reads its translation page."""
+        raise self._missing("lookup")
+
+    def update(self, lpn: int, place: int | None, flash: Flash) -> int | None:
+        """The page lies at `place` from here on. Returns where it lay before. What must be written to make room is written first."""
+        raise self._missing("update")
+
+    def moved(self, lpn: int, place: int, flash: Flash) -> bool:
+        """Collection has moved the page. True where its entry is in RAM, and says so now; otherwise the drive enters it later. It is no use of the entry."""
+        raise self._missing("moved")
+
+    def changed(self, tp: int) -> abc.Mapping[int, int | None] | TranslationPage:
+        """The translation page is being written: its entries in RAM that were changed, by logical page. They count as unchanged from here on."""
+        raise self._missing("changed")
+
+    def slots(self) -> int:
+        """Entries, or whatever it keeps, that its RAM has room for; 0 where that depends on what they are."""
+        return 0
+
+    def check(self) -> None:
+        """Its invariants: what it asserts is reported by the verified simulation with its seed."""
+
+
+FAMILIES: dict[str, type[_Policy]] = {"mapping": Mapping, "replacement": Replacement, "prefetcher": Prefetcher, "scheduler": Scheduler, "victim": Victim}
 REGISTERED: dict[tuple[str, str], type[_Policy]] = {}
 """The classes of this process, by family and name."""
 TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", list: "array", dict: "object"}

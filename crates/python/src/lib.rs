@@ -36,6 +36,8 @@ fn _nandu(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trace::Trace>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<sweeps::Points>()?;
+    module.add_class::<policy::mapping::Flash>()?;
+    module.add_class::<policy::mapping::TranslationPage>()?;
     module.add_function(wrap_pyfunction!(cli_main, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
     module.add_function(wrap_pyfunction!(policy::register, module)?)?;

@@ -20,7 +20,7 @@ import own_policies as own
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nandu.policies import Arrival, Cull, Hit, Look, Plane, Planes, Recall, Request, Room, Tenants, Units, Until
+from nandu.policies import Arrival, Cull, Flash, Hit, Look, MapSize, Plane, Planes, Recall, Request, Room, Tenants, TranslationPage, Units, Until
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 OWN = EXAMPLES / "python" / "own_policies.py"
@@ -99,6 +99,163 @@ def raced(stack: Any) -> dict[str, Any]:
     fields = dict(nandu.run(stack, extend=0))
     del fields["provenance"]
     return fields
+
+
+@nandu.register("my-pages")
+class WholePages(nandu.Mapping):
+    """Whole translation pages in RAM; the one that was used longest ago goes. `tpc-ftl` of Nandu without delayed reads, in plain LRU."""
+
+    whole_pages = True
+    draws = ({"cmt_size": "2 KiB"}, {"cmt_size": "17 KiB"})
+
+    def __init__(self, size: MapSize) -> None:
+        self.room = max(1, min(size.ram // (4 * size.entries + 12), size.translation_pages))
+        self.pages: dict[int, TranslationPage] = {}
+        self.dirty: set[int] = set()
+
+    def entry(self, lpn: int, flash: Flash) -> TranslationPage:
+        tp = flash.translation_page(lpn)
+        if tp not in self.pages:
+            if len(self.pages) == self.room:
+                oldest = next(iter(self.pages))
+                if oldest in self.dirty:
+                    flash.write(oldest)
+                del self.pages[oldest]
+            self.pages[tp] = flash.read(tp)
+            if self.pages[tp].entered:
+                self.dirty.add(tp)
+        self.pages[tp] = self.pages.pop(tp)
+        return self.pages[tp]
+
+    def lookup(self, lpn: int, flash: Flash) -> int | None:
+        return self.entry(lpn, flash)[lpn]
+
+    def update(self, lpn: int, place: int | None, flash: Flash) -> int | None:
+        page = self.entry(lpn, flash)
+        old, page[lpn] = page[lpn], place
+        self.dirty.add(flash.translation_page(lpn))
+        return old
+
+    def moved(self, lpn: int, place: int, flash: Flash) -> bool:
+        tp = flash.translation_page(lpn)
+        if tp in self.pages:
+            self.pages[tp][lpn] = place
+            self.dirty.add(tp)
+        return tp in self.pages
+
+    def changed(self, tp: int) -> TranslationPage | dict[int, int | None]:
+        self.dirty.discard(tp)
+        return self.pages.get(tp, {})
+
+    def slots(self) -> int:
+        return self.room
+
+
+def mapped(kind: str, size: str, **options: Any) -> dict[str, Any]:
+    """What a drive with this map measured, but for figures of searching and of the RAM that a map takes."""
+    stack = nandu.Stack("small-ssd").set("device.ssd.mapping", {"kind": kind, "cmt_size": size, **options})
+    fields = measured(stack, 20_000)
+    del fields["energy"]
+    for layer in fields["layers"]:
+        layer.pop("energy")
+        own = {name: value for name, value in layer["counters"].items() if "visit" not in name and name != "map_ram_bytes"}
+        layer["counters"] = own
+    return fields
+
+
+def test_a_map_in_python_is_dftl() -> None:
+    for size in ("64 B", "4 KiB", "32 KiB"):
+        assert mapped("my-dftl", size) == mapped("dftl", size)
+    assert mapped("my-dftl", "4 KiB") != mapped("my-dftl", "32 KiB")
+    batches = {"gc_batch": 3, "eviction_write": "async", "data_program": "at-once"}
+    assert mapped("my-dftl", "4 KiB", **batches) == mapped("dftl", "4 KiB", **batches) != mapped("my-dftl", "4 KiB")
+
+
+def test_a_map_of_whole_pages_is_tpc_ftl_in_lru() -> None:
+    for size in ("17 KiB", "70 KiB"):
+        assert mapped("my-pages", size) == mapped("tpc-ftl", size, delayed_read=False, clean_first_window=0)
+
+
+def test_maps_of_python_are_drawn_and_hold() -> None:
+    for family in ("ssd-paged", "ssd-combined"):
+        found = nandu.verify(family, seeds=40, crash=True)
+        assert found.ok and found["power_cuts"] > 0
+
+
+class Dftl(own.Dftl):
+    """Held to its contract: each of these is wrong in one way."""
+
+    draws = ()
+
+
+class ForgetsChanges(Dftl):
+    def changed(self, tp: int) -> dict[int, int | None]:
+        super().changed(tp)
+        return {}
+
+
+class NamesOthers(Dftl):
+    def changed(self, tp: int) -> dict[int, int | None]:
+        return {**super().changed(tp), 10**6: 1}
+
+
+class LooksWrong(Dftl):
+    def lookup(self, lpn: int, flash: Flash) -> int | None:
+        return (super().lookup(lpn, flash) or 0) + 1
+
+
+class IgnoresMoves(Dftl):
+    def moved(self, lpn: int, place: int, flash: Flash) -> bool:
+        return lpn in self.places
+
+
+class KeepsTheFlash(Dftl):
+    def changed(self, tp: int) -> dict[int, int | None]:
+        return super().changed(tp)
+
+    def moved(self, lpn: int, place: int, flash: Flash) -> bool:
+        self.kept = flash
+        return super().moved(lpn, place, flash)
+
+    def begins(self, end: int) -> None:
+        if hasattr(self, "kept"):
+            self.kept.read(0)
+
+
+class AsksTooFar(Dftl):
+    def lookup(self, lpn: int, flash: Flash) -> int | None:
+        flash.read(10**6)
+        return None
+
+
+class TakesAnOption(Dftl):
+    def __init__(self, size: MapSize, *, cmt_size: int = 1) -> None:
+        super().__init__(size)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "said"),
+    [
+        (ForgetsChanges, ValueError, "`changed` of the policy `wrong-map` leaves page [0-9]+ at .* in translation page [0-9]+, and it lies at"),
+        (NamesOthers, ValueError, "`changed` of the policy `wrong-map` names page 1000000, which has no entry in translation page"),
+        (LooksWrong, ValueError, "`(lookup|update)` of the policy `wrong-map` answers .* for page [0-9]+, which lies at"),
+        (IgnoresMoves, ValueError, "of the policy `wrong-map` (answers|leaves) "),
+        (KeepsTheFlash, RuntimeError, "while a method of the map runs, and no longer"),
+        (AsksTooFar, IndexError, "translation page 1000000 is none of the map's"),
+    ],
+)
+def test_a_wrong_map_says_what_is_right(wrong: type[nandu.Mapping], error: type[Exception], said: str) -> None:
+    nandu.register("wrong-map")(wrong)
+    with pytest.raises(error, match=said):
+        mapped("wrong-map", "4 KiB")
+
+
+def test_options_of_all_maps_are_not_for_one() -> None:
+    with pytest.raises(nandu.InputError, match="all maps on the flash have an option `cmt_size`"):
+        nandu.register("with-option")(TakesAnOption)
+    with pytest.raises(nandu.StackError, match="gc_batch = 0 is not within 1 to 1048576"):
+        mapped("my-dftl", "4 KiB", gc_batch=0)
+    assert "my-dftl" in nandu.schema()
 
 
 def test_a_scheduler_in_python_is_drr() -> None:

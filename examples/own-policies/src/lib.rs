@@ -1,6 +1,7 @@
 //! Policies that are no part of Nandu: one file each, and one line in [`registry`].
 
 pub mod cat;
+pub mod clock;
 pub mod lab_log;
 pub mod lottery;
 pub mod newest;
@@ -16,6 +17,7 @@ pub fn registry() -> Registry {
         .with(nandu::replacement::policy::<newest::Config>())
         .with(nandu::prefetch::policy::<stride::Config>())
         .with(nandu::victim::policy::<cat::Config>())
+        .with(nandu::mapping::policy::<clock::Config>())
         .with(nandu::scheduler::policy::<lottery::Config>())
         .with(&lab_log::FORMAT)
 }

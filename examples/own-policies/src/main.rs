@@ -1,4 +1,4 @@
-//! The whole program of Nandu with five policies of this package: `run`, `compare`, `sweep`, `verify`, `serve`, `list`.
+//! The whole program of Nandu with the policies of this package: `run`, `compare`, `sweep`, `verify`, `serve`, `list`.
 
 use std::process::ExitCode;
 

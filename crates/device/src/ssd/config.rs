@@ -11,14 +11,13 @@ mod tenants;
 mod unit;
 
 pub use die_scheduler::DieScheduler;
-pub(super) use log_drive::LogKind;
 
 use super::background::Idle;
 use super::buffer::{self, Buffer};
 use super::checkpoint::Keeper;
 use super::gc::{GcConfig, WearConfig};
 use super::level::Leveller;
-use super::mapping::{self, MapConfig};
+use super::mapping::{Map, MapConfig, Maps};
 use super::stripes::Stripes;
 use super::translate::Paging;
 use super::{Ssd, host::Host};
@@ -26,11 +25,11 @@ use crate::nand::queued::Queued;
 use crate::nand::{FlashPower, Geometry, Lanes, Profile};
 use crate::write_buffer::{Link, WriteBufferConfig};
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Precondition, Ratio, Registry,
-    Rng, SECTOR, Span, TimerKey,
+    BuildContext, BuildError, ByteLen, Chosen, DeviceConfig, Kind, Limits, Machine, Precondition, Ratio,
+    Registry, Rng, SECTOR, Span, TimerKey,
 };
 use nandu_ftl::log_block::LogMap;
-use nandu_ftl::mapping::{MapShape, Mapping, PageMap};
+use nandu_ftl::mapping::{Given, MapShape, Mapping};
 use nandu_ftl::placement::{Axis, Order};
 use nandu_ftl::trim_journal::RECORDS_MAX;
 use nandu_ftl::{BlockTable, Layout, MapArea, SlcRules, Units};
@@ -82,8 +81,9 @@ pub struct SsdConfig {
     pub channel_bandwidth: Option<ByteLen>,
     /// What the chip draws, instead of the profile's.
     pub power: Option<FlashPower>,
-    /// How logical pages are found.
+    /// How logical pages are found; `page` by default.
     #[serde(default)]
+    #[schemars(with = "Chosen<Maps>")]
     pub mapping: MapConfig,
     /// Blocks programmed between two checkpoints of a map on the flash, which bound the scan after a power cut; by default
     /// there are none, as in the papers, and a start reads the record of every page.
@@ -185,6 +185,7 @@ impl DeviceConfig for SsdConfig {
     }
 
     fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
+        self.mapping.0.settle("mapping.kind", registry)?;
         self.gc.victim.settle(registry)?;
         self.settle_die_scheduler(registry)
     }
@@ -208,9 +209,10 @@ impl DeviceConfig for SsdConfig {
             let why = format!("{} is not within 1 to {RECORDS_MAX}", self.trim_records);
             return Err(BuildError::at("trim_records", why));
         }
-        if let Some((map, interleave)) = self.mapping.log_block() {
-            return self.log_drive(profile, geometry, map, interleave, cx);
-        }
+        let map = match self.mapping.options()? {
+            Map::Pages(map) => map,
+            Map::LogBlocks(map) => return self.log_drive(profile, geometry, &**map, cx),
+        };
         let chips = self.layout(&profile, geometry, self.gc.threshold)?;
         self.check_unit()?;
         self.check_tenants()?;
@@ -233,36 +235,27 @@ impl DeviceConfig for SsdConfig {
             shape = shape.owned(parts.iter().map(|part| (part.held() > 0).then_some(part.first)));
         }
         let queue = self.queue(&units, geometry, &profile, cx)?;
-        let drive = Drive { profile, geometry, units, shape: shape.clone(), size, tenancy };
-        match &self.mapping {
-            MapConfig::Page => self.assemble(drive, PageMap::new(logical), queue, cx),
-            MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. } => {
-                unreachable!("drives with a log-block map are made by themselves")
-            }
-            MapConfig::Dftl { cmt_size: ram, protected_share: protected, .. } => {
-                self.assemble(drive, mapping::dftl(shape, *ram, *protected)?, queue, cx)
-            }
-            MapConfig::Cftl { cmt_size: ram, switching, .. } => {
-                self.assemble(drive, mapping::cftl(shape, *ram, *switching, layout.pages, cx)?, queue, cx)
-            }
-            MapConfig::Tpftl { cmt_size: ram, .. } => {
-                self.assemble(drive, mapping::tpftl(shape, *ram)?, queue, cx)
-            }
-            MapConfig::TpcFtl { .. } => {
-                self.assemble(drive, mapping::tpc(&self.mapping, shape, room, cx)?, queue, cx)
-            }
-        }
+        let drive = Drive { profile, geometry, units, shape: shape.clone(), size, tenancy, queue };
+        let given = Given {
+            shape,
+            block_pages: layout.pages,
+            unsettled_max: room,
+            seed: Rng::new(cx.seed).fork(5).bits(),
+            planted: &|fault| cx.planted(fault),
+        };
+        map.drive(self, drive, given, cx)
     }
 }
 
 /// What was settled from the options.
-struct Drive {
+pub(super) struct Drive {
     profile: Profile,
     geometry: Geometry,
     units: Units,
     shape: MapShape,
     size: Size,
     tenancy: Option<Tenancy>,
+    queue: Queued,
 }
 
 impl SsdConfig {
@@ -271,14 +264,13 @@ impl SsdConfig {
         self.write_buffer.filter(|buffer| buffer.size > ByteLen::ZERO)
     }
 
-    fn assemble<M: Mapping + 'static>(
+    pub(super) fn assemble<M: Mapping + 'static>(
         &self,
         drive: Drive,
         map: M,
-        queue: Queued,
         cx: &BuildContext<'_>,
     ) -> Result<Box<dyn Machine>, BuildError> {
-        let Drive { profile, geometry, units, shape, size, tenancy } = drive;
+        let Drive { profile, geometry, units, shape, size, tenancy, queue } = drive;
         let layout = *units.layout();
         let page_bytes = profile.page.0;
         let timing = timing_of(&profile, self.gc.copyback);

@@ -44,7 +44,7 @@ mod journal;
 mod level;
 mod log_blocks;
 mod map_state;
-mod mapping;
+pub mod mapping;
 mod pieces;
 mod recover;
 mod replay;
@@ -59,7 +59,7 @@ mod translate;
 
 pub use config::{PartialWrite, SsdConfig, kind};
 pub use gc::{GcConfig, OrderConfig, Pace, Victim, WearConfig};
-pub use mapping::{MapConfig, SwitchingConfig};
+pub use mapping::MapConfig;
 
 use crate::nand::Lanes;
 use crate::nand::queued::Queued;

@@ -8,15 +8,49 @@
 //! systems", IEEE Trans. Consumer Electronics 48(2), 2002. Where we differ: victims are taken in the order of opening; a
 //! page that has no place in its data block because flash takes pages in order goes to the log.
 //!
-//! Knobs: `log_blocks`; `borrow`, which lets blocks that no data needs serve as log blocks too. Cost: 4 bytes per block and
+//! Knobs: `log_blocks`; `use_free_blocks`, which lets blocks that no data needs serve as log blocks too. Cost: 4 bytes per block and
 //! 2 per log page; a write costs at most one merge before it.
 
 use super::merge::Merge;
 use super::recover::Found;
 use super::region::{NONE, Region};
 use super::tag::Role;
-use super::{LogBlocks, Step, Taken, Unmapped};
+use super::{DealtOptions, LogBlockOptions, LogBlocks, Step, Taken, Unmapped, log_blocks};
+use nandu_base::{BuildError, Declared};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::collections::VecDeque;
+
+/// Options of `bast`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+pub struct BastConfig {
+    /// Log blocks of each plane, or of each tenant's part of it; by default all blocks that are spare.
+    pub log_blocks: Option<u32>,
+    /// Whether blocks that no data needs serve as log blocks too.
+    #[serde(default)]
+    pub use_free_blocks: bool,
+    #[serde(flatten)]
+    #[allow(missing_docs)] // they are those of all log-block maps
+    pub dealt: DealtOptions,
+}
+
+impl Declared for BastConfig {
+    const NAME: &'static str = "bast";
+    const SUMMARY: &'static str =
+        "BAST: block map with log blocks, each for the overwrites of one logical block.";
+    const SOURCE: &'static str = "Kim et al., IEEE TCE 48(2), 2002";
+}
+
+impl LogBlockOptions for BastConfig {
+    fn dealt(&self) -> &DealtOptions {
+        &self.dealt
+    }
+
+    fn of_pool(&self, region: Region) -> Result<Box<dyn LogBlocks>, BuildError> {
+        let logs = log_blocks(&region, self.log_blocks, 0)?;
+        Ok(Box::new(Bast::new(region, logs, self.use_free_blocks)))
+    }
+}
 
 /// BAST, for one plane.
 #[derive(Clone, Debug)]

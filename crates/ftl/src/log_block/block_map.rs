@@ -9,15 +9,51 @@
 //! the replacement block is in place here because flash takes the pages of a block in order. A trim copies the block
 //! without the trimmed pages.
 //!
-//! Knob: `open`, replacement blocks that may be open at once. Cost: 4 bytes per block; a write that goes back costs up to
+//! Knob: `replacement_blocks` that may be open at once. Cost: 4 bytes per block; a write that goes back costs up to
 //! two blocks of copies.
 
 use super::merge::Merge;
 use super::recover::Found;
 use super::region::{NONE, Region};
 use super::tag::Role;
-use super::{LogBlocks, Step, Taken, Unmapped};
+use super::{DealtOptions, LogBlockOptions, LogBlocks, Step, Taken, Unmapped, log_blocks};
+use nandu_base::{BuildError, Declared};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::collections::VecDeque;
+
+/// Options of `block`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+pub struct BlockMapConfig {
+    /// Replacement blocks that may be open in each plane.
+    #[serde(default = "one")]
+    pub replacement_blocks: u32,
+    #[serde(flatten)]
+    #[allow(missing_docs)] // they are those of all log-block maps
+    pub dealt: DealtOptions,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Declared for BlockMapConfig {
+    const NAME: &'static str = "block";
+    const SUMMARY: &'static str =
+        "Block map: a page lies at its own position in its block; an overwrite copies the block.";
+    const SOURCE: &'static str = "Ban, US 5,404,485 and US 5,937,425";
+}
+
+impl LogBlockOptions for BlockMapConfig {
+    fn dealt(&self) -> &DealtOptions {
+        &self.dealt
+    }
+
+    fn of_pool(&self, region: Region) -> Result<Box<dyn LogBlocks>, BuildError> {
+        let open = log_blocks(&region, Some(self.replacement_blocks), 0)?;
+        Ok(Box::new(BlockMap::new(region, open)))
+    }
+}
 
 /// Block map with replacement blocks, for one plane.
 #[derive(Clone, Debug)]

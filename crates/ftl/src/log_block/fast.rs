@@ -13,15 +13,56 @@
 //! using fully-associative sector translation", ACM TECS 6(3), 2007. Where we differ: a page that has no place in its data
 //! block because flash takes pages in order goes to the log.
 //!
-//! Knobs: `log_blocks` (random ones), `sequential`, and `borrow`, which lets blocks that no data needs serve as log blocks
+//! Knobs: `log_blocks` (random ones), `sequential_log_block`, and `use_free_blocks`, which lets blocks that no data needs serve as log blocks
 //! too. Cost: 4 bytes per block and 8 per log page.
 
 use super::merge::Merge;
 use super::recover::Found;
 use super::region::{NONE, Region};
 use super::tag::Role;
-use super::{LogBlocks, Step, Taken, Unmapped};
+use super::{DealtOptions, LogBlockOptions, LogBlocks, Step, Taken, Unmapped, log_blocks};
+use nandu_base::{BuildError, Declared};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::collections::VecDeque;
+
+/// Options of `fast`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+pub struct FastConfig {
+    /// Random log blocks of each plane, or of each tenant's part of it; by default all blocks that are spare.
+    pub log_blocks: Option<u32>,
+    /// Whether there is a log block for sequential writes.
+    #[serde(default = "yes")]
+    pub sequential_log_block: bool,
+    /// Whether blocks that no data needs serve as log blocks too.
+    #[serde(default)]
+    pub use_free_blocks: bool,
+    #[serde(flatten)]
+    #[allow(missing_docs)] // they are those of all log-block maps
+    pub dealt: DealtOptions,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Declared for FastConfig {
+    const NAME: &'static str = "fast";
+    const SUMMARY: &'static str =
+        "FAST: block map with log blocks that all logical blocks share, and one for sequential writes.";
+    const SOURCE: &'static str = "Lee et al., ACM TECS 6(3), 2007";
+}
+
+impl LogBlockOptions for FastConfig {
+    fn dealt(&self) -> &DealtOptions {
+        &self.dealt
+    }
+
+    fn of_pool(&self, region: Region) -> Result<Box<dyn LogBlocks>, BuildError> {
+        let logs = log_blocks(&region, self.log_blocks, u32::from(self.sequential_log_block))?;
+        Ok(Box::new(Fast::new(region, logs, self.sequential_log_block, self.use_free_blocks)))
+    }
+}
 
 /// FAST, for one plane.
 #[derive(Clone, Debug)]

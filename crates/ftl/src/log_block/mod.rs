@@ -28,15 +28,17 @@ pub mod fast;
 pub mod homes;
 pub mod map;
 pub mod merge;
+mod options;
 pub mod recover;
 pub mod region;
 pub mod tag;
 
-pub use bast::Bast;
-pub use block_map::BlockMap;
-pub use fast::Fast;
+pub use bast::{Bast, BastConfig};
+pub use block_map::{BlockMap, BlockMapConfig};
+pub use fast::{Fast, FastConfig};
 pub use homes::Homes;
 pub use map::LogMap;
+pub use options::{DealtOptions, LogBlockOptions, log_blocks};
 pub use region::{NONE, Region, Shape};
 pub use tag::{Role, Tag};
 

@@ -30,9 +30,48 @@
 use super::lru::Lru;
 use super::split::MapShape;
 use super::store::{Directory, Store};
-use super::switching::{Gather, SwitchSettings, Switching};
-use super::{MapOp, MapOps, Mapping, Tp, page_of, word_of};
+use super::switching::{Gather, SwitchSettings, Switching, SwitchingConfig};
+use super::{Given, MapOp, MapOps, MapOptions, Mapping, PagedOptions, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
+use nandu_base::{BuildError, Declared};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `cftl`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+pub struct CftlConfig {
+    #[serde(flatten)]
+    #[allow(missing_docs)] // they are those of all maps on the flash
+    pub paged: PagedOptions,
+    /// Which logical blocks are gathered in flash blocks of their own.
+    #[serde(default)]
+    pub switching: SwitchingConfig,
+}
+
+impl Declared for CftlConfig {
+    const NAME: &'static str = "cftl";
+    const SUMMARY: &'static str = "CFTL: runs of pages that lie one behind another are cached, 12 bytes each, and whole blocks, 8 bytes each. Blocks that \
+                                   are read often and seldom written are gathered. On a drive with several planes only those have runs.";
+    const SOURCE: &'static str = "Park, Debnath, Du, 2011 (MASCOTS)";
+    const DRAWS: &'static [&'static str] = &["", "switching = \"never\""];
+}
+
+impl MapOptions for CftlConfig {
+    type Map = Cftl;
+
+    fn paged(&self) -> Option<&PagedOptions> {
+        Some(&self.paged)
+    }
+
+    fn gathers(&self) -> bool {
+        self.switching != SwitchingConfig::Never
+    }
+
+    fn build(&self, given: Given<'_>) -> Result<Cftl, BuildError> {
+        let switching = self.switching.settings((given.planted)("ssd.gathered-although-written"))?;
+        Ok(Cftl::new(given.shape, self.paged.ram(2 * RUN)?, given.block_pages, switching))
+    }
+}
 
 /// Bytes of a run.
 const RUN: u64 = 12;

@@ -26,8 +26,53 @@
 
 use super::split::MapShape;
 use super::store::{Directory, Store};
-use super::{MapOp, MapOps, Mapping, Tp, page_of, word_of};
+use super::{Given, MapOp, MapOps, MapOptions, Mapping, PagedOptions, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
+use nandu_base::{BuildError, Declared, Ratio};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `dftl`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+pub struct DftlConfig {
+    #[serde(flatten)]
+    #[allow(missing_docs)] // they are those of all maps on the flash
+    pub paged: PagedOptions,
+    /// Share of the entries that are protected because they were used again; below 1. 0, the default, is plain LRU;
+    /// DFTL's own paper has a segmented LRU and does not say how many it protects.
+    #[serde(default = "no_share")]
+    pub protected_share: Ratio,
+}
+
+fn no_share() -> Ratio {
+    Ratio::ZERO
+}
+
+impl Declared for DftlConfig {
+    const NAME: &'static str = "dftl";
+    const SUMMARY: &'static str =
+        "DFTL: single entries are cached, 8 bytes each; the map is in translation pages on the flash.";
+    const SOURCE: &'static str = "Gupta, Kim, Urgaonkar, ASPLOS 2009";
+    const DRAWS: &'static [&'static str] = &["", "protected_share = \"1/4\"", "protected_share = \"9/10\""];
+}
+
+impl MapOptions for DftlConfig {
+    type Map = Dftl;
+
+    fn paged(&self) -> Option<&PagedOptions> {
+        Some(&self.paged)
+    }
+
+    fn build(&self, given: Given<'_>) -> Result<Dftl, BuildError> {
+        let protected = self.protected_share;
+        if protected.num >= protected.den {
+            return Err(BuildError::at("mapping", "protected_share is a share of the entries, below 1"));
+        }
+        let map = Dftl::new(given.shape, self.paged.ram(2 * ENTRY)?);
+        let most = protected.of(u64::from(map.cache_slots()));
+        Ok(map.with_protected(most as u32))
+    }
+}
 
 /// Bytes of one cached entry.
 const ENTRY: u64 = 8;

@@ -12,9 +12,11 @@
 //! room for data, and collection cannot wait for itself (O2-12).
 
 mod cftl;
+pub mod conformance;
 mod dftl;
 pub mod lru;
 pub mod moves;
+mod options;
 mod page_map;
 mod split;
 pub mod store;
@@ -22,14 +24,15 @@ pub mod switching;
 mod tpc;
 mod tpftl;
 
-pub use cftl::Cftl;
-pub use dftl::Dftl;
-pub use page_map::PageMap;
+pub use cftl::{Cftl, CftlConfig};
+pub use dftl::{Dftl, DftlConfig};
+pub use options::{DataProgram, EvictionWrite, Given, MapOptions, PagedOptions};
+pub use page_map::{PageMap, PageMapConfig};
 pub use split::MapShape;
 pub use store::{Directory, MapCounts, Store};
-pub use switching::{Gather, SwitchSettings};
-pub use tpc::{CleanFirst, Invalidation, Tpc, TpcSettings};
-pub use tpftl::Tpftl;
+pub use switching::{Gather, SwitchSettings, SwitchingConfig};
+pub use tpc::{CleanFirst, Invalidation, InvalidationConfig, Tpc, TpcConfig, TpcSettings};
+pub use tpftl::{Tpftl, TpftlConfig};
 
 use crate::address::{Lpn, Ppn};
 use crate::log_block::LogMap;

@@ -6,10 +6,31 @@
 //! RAM: 4 bytes per logical page, 1 GiB per TiB of 4 KiB pages. The array is zero-filled by the system when it is first
 //! touched, so untouched parts of a large drive cost nothing here.
 
-use super::{Mapping, page_of, word_of};
+use super::{Given, MapOptions, Mapping, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 use crate::filled::{FilledMap, Initial};
+use nandu_base::{BuildError, Declared};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::sync::Arc;
+
+/// Options of `page`: it has none.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+pub struct PageMapConfig {}
+
+impl Declared for PageMapConfig {
+    const NAME: &'static str = "page";
+    const SUMMARY: &'static str = "The whole map in RAM, 4 bytes per page.";
+    const SOURCE: &'static str = "";
+}
+
+impl MapOptions for PageMapConfig {
+    type Map = PageMap;
+
+    fn build(&self, given: Given<'_>) -> Result<PageMap, BuildError> {
+        Ok(PageMap::new(given.shape.pages))
+    }
+}
 
 /// The map. An entry holds the physical page number plus one; zero means unmapped, or, on a drive that began with every page
 /// mapped, that nothing was entered since.

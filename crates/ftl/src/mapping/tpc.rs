@@ -31,7 +31,7 @@
 
 mod settings;
 
-pub use settings::{CleanFirst, Invalidation, TpcSettings};
+pub use settings::{CleanFirst, Invalidation, InvalidationConfig, TpcConfig, TpcSettings};
 
 use super::lru::Lru;
 use super::split::MapShape;

@@ -22,8 +22,38 @@
 use super::lru::{Ends, Links, Lru};
 use super::split::MapShape;
 use super::store::{Directory, Store};
-use super::{MapOp, MapOps, Mapping, Tp, page_of, word_of};
+use super::{Given, MapOp, MapOps, MapOptions, Mapping, PagedOptions, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
+use nandu_base::{BuildError, Declared};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `tpftl`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+pub struct TpftlConfig {
+    #[serde(flatten)]
+    #[allow(missing_docs)] // they are those of all maps on the flash
+    pub paged: PagedOptions,
+}
+
+impl Declared for TpftlConfig {
+    const NAME: &'static str = "tpftl";
+    const SUMMARY: &'static str = "TPFTL: single entries are cached in groups by translation page, 6 bytes each and 8 for a group; \
+                                   requests fetch their entries together.";
+    const SOURCE: &'static str = "Zhou et al., EuroSys 2015";
+}
+
+impl MapOptions for TpftlConfig {
+    type Map = Tpftl;
+
+    fn paged(&self) -> Option<&PagedOptions> {
+        Some(&self.paged)
+    }
+
+    fn build(&self, given: Given<'_>) -> Result<Tpftl, BuildError> {
+        Ok(Tpftl::new(given.shape, self.paged.ram(ENTRY + GROUP)?))
+    }
+}
 
 /// Bytes of an entry.
 const ENTRY: u64 = 6;

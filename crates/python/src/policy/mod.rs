@@ -5,6 +5,7 @@
 //! there is no answer that could stand for the one that is missing.
 
 mod compiled;
+pub mod mapping;
 mod prefetch;
 mod replacement;
 mod scheduler;
@@ -54,6 +55,7 @@ pub fn register(
     let declaration = Declaration { name: name.clone(), summary, source, draws, schema };
     let class = Class { name, class: class_.unbind() };
     let policy = match family {
+        "mapping" => mapping::policy(py, declaration, class),
         "replacement" => replacement::policy(py, declaration, class),
         "prefetcher" => prefetch::policy(py, declaration, class),
         "scheduler" => scheduler::policy(py, declaration, class),

@@ -329,7 +329,7 @@ const WORDS: &[Words] = &[
     Words { kinds: &["region"], at: "kind", names: &[("region", "flash-area")] },
     Words { kinds: &["ssd"], at: "partial_write", names: &[("ignored", "uncharged")] },
     Words { kinds: &["ssd"], at: "die_scheduler.kind", names: &[("queued", "out-of-order")] },
-    Words { kinds: &["ssd"], at: "mapping.kind", names: &[("tpc", "tpc-ftl")] },
+    Words { kinds: &["ssd"], at: "mapping.kind", names: &[("tpc", "tpc-ftl"), ("page-map", "page")] },
     Words { kinds: &["ssd"], at: "mapping.eviction_write", names: &[("wait", "sync"), ("behind", "async")] },
     Words { kinds: &["ssd"], at: "slc_cache.when_full", names: &[("through", "bypass")] },
     Words { kinds: &["ssd"], at: "wear.free_block_order", names: &[("longest-erased", "fifo")] },

@@ -40,7 +40,8 @@ impl SsdConfig {
         let (chip, geometry) = (self.chip().ok()?, self.geometry().ok()?);
         let layout = self.layout(&chip, geometry, self.gc.threshold).ok()?;
         let mut said = format!("{} blocks of {} pages in a plane", layout.blocks, layout.pages);
-        if let Some((_, interleave)) = self.mapping.log_block() {
+        if let Some(map) = self.mapping.log_block() {
+            let interleave = map.dealt().interleave;
             said += &format!(
                 ", {interleave} pages in a row, over {}",
                 self.allocation_order.map(axis_word).join(" ")
@@ -73,16 +74,11 @@ fn axis_word(axis: Axis) -> &'static str {
     }
 }
 
-fn map_word(map: &MapConfig) -> &'static str {
-    match map {
-        MapConfig::Page => "page",
-        MapConfig::Dftl { .. } => "dftl",
-        MapConfig::Block { .. } => "block",
-        MapConfig::Bast { .. } => "bast",
-        MapConfig::Fast { .. } => "fast",
-        MapConfig::Cftl { .. } => "cftl",
-        MapConfig::Tpftl { .. } => "tpftl",
-        MapConfig::TpcFtl { .. } => "tpc",
+/// A map is called in a label as in a stack file; one is called as it was when stores were first made with it.
+fn map_word(map: &MapConfig) -> &str {
+    match map.0.name() {
+        "tpc-ftl" => "tpc",
+        name => name,
     }
 }
 

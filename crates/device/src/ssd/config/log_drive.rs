@@ -10,7 +10,7 @@ use crate::ssd::tenants::Tenants;
 use nandu_base::{BuildContext, BuildError, Machine, Plant, Precondition};
 use nandu_ftl::blocks::Share;
 use nandu_ftl::isolation::{Books, Space, Table};
-use nandu_ftl::log_block::{Bast, BlockMap, Fast, Homes, LogBlocks, LogMap, Region, Shape};
+use nandu_ftl::log_block::{Homes, LogBlockOptions, LogMap, Region, Shape};
 use nandu_ftl::{BlockId, Layout, WearRules};
 
 /// Faults that can be planted in a log-block map and its recovery.
@@ -47,63 +47,6 @@ pub(super) const PLANTS: [Plant; 8] = [
     .within("ssd-log"),
     Plant::new("ssd.log-uncharged-merge", "I-13", "merges are not charged").within("ssd-log"),
 ];
-
-/// Which log-block map.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::ssd) enum LogKind {
-    /// [`BlockMap`].
-    Block {
-        /// Replacement blocks that may be open in a plane.
-        open: u32,
-    },
-    /// [`Bast`].
-    Bast {
-        /// Log blocks of a plane, or of each tenant's part of it; all that are spare by default.
-        log_blocks: Option<u32>,
-        /// Whether blocks that no data needs are log blocks too.
-        borrow: bool,
-    },
-    /// [`Fast`].
-    Fast {
-        /// Random log blocks of a plane, or of each tenant's part of it; all that are spare by default.
-        log_blocks: Option<u32>,
-        /// Whether there is a sequential log block.
-        sequential: bool,
-        /// Whether blocks that no data needs are log blocks too.
-        borrow: bool,
-    },
-}
-
-impl LogKind {
-    /// The map of one pool.
-    fn of_pool(self, region: Region) -> Result<Box<dyn LogBlocks>, BuildError> {
-        let shape = region.shape();
-        // One block is for a merge to go to, and one for the host to go on.
-        let good = region.good();
-        let spare = good.saturating_sub(shape.logical + 2);
-        let logs = |wanted: Option<u32>, others: u32| {
-            let most = spare.saturating_sub(others);
-            let logs = wanted.unwrap_or(most);
-            if logs == 0 || logs > most {
-                let reason = format!(
-                    "{good} good blocks in a plane, or a tenant's part of it, hold {} logical ones, 2 for merges and {others} for sequential writes: {logs} \
-                     log blocks do not fit, at least 1 and at most {most}; raise `spare_factor` or the number of blocks",
-                    shape.logical
-                );
-                return Err(BuildError::at("spare_factor", reason));
-            }
-            Ok(logs)
-        };
-        Ok(match self {
-            LogKind::Block { open } => Box::new(BlockMap::new(region, logs(Some(open), 0)?)),
-            LogKind::Bast { log_blocks, borrow } => Box::new(Bast::new(region, logs(log_blocks, 0)?, borrow)),
-            LogKind::Fast { log_blocks, sequential, borrow } => {
-                let logs = logs(log_blocks, u32::from(sequential))?;
-                Box::new(Fast::new(region, logs, sequential, borrow))
-            }
-        })
-    }
-}
 
 impl SsdConfig {
     /// Refuses what has no meaning with a log-block map.
@@ -153,12 +96,12 @@ impl SsdConfig {
         &self,
         profile: Profile,
         geometry: Geometry,
-        kind: LogKind,
-        interleave: u32,
+        options: &dyn LogBlockOptions,
         cx: &BuildContext<'_>,
     ) -> Result<Box<dyn Machine>, BuildError> {
         self.check_log_drive(cx.precondition)?;
         check_order(&self.allocation_order)?;
+        let interleave = options.dealt().interleave;
         if !(1..=1 << 20).contains(&interleave) {
             let why = format!("interleave = {interleave} is not within 1 to {} pages", 1 << 20);
             return Err(BuildError::at("mapping", why));
@@ -188,7 +131,7 @@ impl SsdConfig {
                 (0..shape.blocks).filter(is_bad).for_each(|block| region.retire(block));
                 region.planted.stale_page_wins = cx.planted("ssd.log-stale-page");
                 region.planted.wrong_switch = cx.planted("ssd.log-wrong-switch");
-                kind.of_pool(region)
+                options.of_pool(region)
             })
             .collect();
         let mut map = LogMap::new(parts.homes, layout, maps?);
@@ -206,7 +149,8 @@ impl SsdConfig {
             wear: WearRules { keeps_worn: cx.planted("ssd.worn-block-used"), ..wear },
         };
         let shape = self.mapping.shape(size.logical, profile.page.0, layout.pages)?;
-        self.assemble(Drive { profile, geometry, units, shape, size, tenancy: parts.tenancy }, map, queue, cx)
+        let tenancy = parts.tenancy;
+        self.assemble(Drive { profile, geometry, units, shape, size, tenancy, queue }, map, cx)
     }
 
     /// Who has which pages and blocks: all of them the host, or each tenant its planes or its part of every plane.

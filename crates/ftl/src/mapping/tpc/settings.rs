@@ -1,5 +1,88 @@
 //! The options of TPC-FTL; the page of [`super`] says what they are for.
 
+use super::{SLOT_EXTRA, Tpc};
+use crate::mapping::{Given, MapOptions, PagedOptions};
+use nandu_base::{BuildError, Declared, Ratio};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `tpc-ftl`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+pub struct TpcConfig {
+    #[serde(flatten)]
+    #[allow(missing_docs)] // they are those of all maps on the flash
+    pub paged: PagedOptions,
+    /// Whether a write that misses puts off reading the translation page.
+    #[serde(default = "yes")]
+    pub delayed_read: bool,
+    /// When a delayed read learns which data pages were superseded.
+    #[serde(default)]
+    pub invalidation: InvalidationConfig,
+    /// The share of the oldest slots among which an unchanged one is replaced first; 1 is the paper's rule.
+    #[serde(default = "default_window")]
+    pub clean_first_window: Ratio,
+}
+
+/// When a delayed read learns which data pages were superseded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InvalidationConfig {
+    /// When garbage collection asks the map about a page: a read is saved when all entries were overwritten.
+    #[default]
+    AtCollection,
+    /// The old translation page is always read before it is replaced.
+    AtRead,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn default_window() -> Ratio {
+    Ratio::new(1, 4)
+}
+
+impl Declared for TpcConfig {
+    const NAME: &'static str = "tpc-ftl";
+    const SUMMARY: &'static str = "TPC-FTL: whole translation pages are cached, a page and 12 bytes each.";
+    const SOURCE: &'static str = "Choi, Kim, 2015";
+    const DRAWS: &'static [&'static str] =
+        &["", "delayed_read = false", "invalidation = \"at-read\"", "clean_first_window = \"1\""];
+}
+
+impl MapOptions for TpcConfig {
+    type Map = Tpc;
+
+    fn paged(&self) -> Option<&PagedOptions> {
+        Some(&self.paged)
+    }
+
+    fn build(&self, given: Given<'_>) -> Result<Tpc, BuildError> {
+        let window = self.clean_first_window;
+        if window.num > window.den {
+            return Err(BuildError::at("mapping", "clean_first_window is a share of the slots, at most 1"));
+        }
+        let ram = self.paged.ram(4 * given.shape.entries() as u64 + SLOT_EXTRA)?;
+        let slots = window.of(Tpc::slots_in(ram, &given.shape)).max(1).min(u64::from(u32::MAX));
+        let settings = TpcSettings {
+            ram,
+            delayed_read: self.delayed_read,
+            invalidation: match self.invalidation {
+                _ if (given.planted)("ssd.map-lost-invalidation") => Invalidation::Lost,
+                InvalidationConfig::AtCollection => Invalidation::AtCollection,
+                InvalidationConfig::AtRead => Invalidation::AtRead,
+            },
+            clean_first_window: match window.num == window.den {
+                true => CleanFirst::All,
+                false => CleanFirst::Window(slots as u32),
+            },
+            unknown_max: given.unsettled_max,
+            skip_fill: (given.planted)("ssd.map-skipped-fill"),
+        };
+        Ok(Tpc::new(given.shape, settings))
+    }
+}
+
 /// Which unchanged slots are replaced before changed ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CleanFirst {

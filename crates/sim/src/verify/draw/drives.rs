@@ -437,6 +437,16 @@ impl Draft<'_> {
         name
     }
 
+    /// A map that the registry adds, with what its file says of how it is drawn, and what all maps on the flash have.
+    fn added_mapping(&mut self, common: &str) -> Option<String> {
+        let (name, options) = self.added("mapping")?;
+        let is_paged = self.added.has_option("mapping", name, "gc_batch");
+        let own = [options, if is_paged { common } else { "" }];
+        let own: String =
+            own.iter().filter(|text| !text.is_empty()).map(|text| format!(", {text}")).collect();
+        Some(format!("{{ kind = \"{name}\"{own} }}"))
+    }
+
     /// A map on the flash, its cache far too small; [`None`] for the page map.
     pub(super) fn mapping(&mut self, page: u64) -> Option<String> {
         if matches!(self.drive, Drive::AtOnce | Drive::Trimmed | Drive::Queued | Drive::Worn | Drive::Slc) {
@@ -452,6 +462,9 @@ impl Draft<'_> {
         let program = *self.rng.fork(41).pick(&["after-lookup", "after-lookup", "at-once"]);
         let common =
             format!("gc_batch = {batch}, eviction_write = \"{write_back}\", data_program = \"{program}\"");
+        if let Some(added) = self.added_mapping(&common) {
+            return Some(added);
+        }
         let kind = match self.drive {
             Drive::DelayedReads => 2,
             Drive::Gathers => 1,

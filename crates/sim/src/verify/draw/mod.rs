@@ -63,6 +63,12 @@ impl Added {
         let families = registry.families();
         Added(families.iter().flat_map(|family| registry.beyond(&shipped, family)).copied().collect())
     }
+
+    /// Whether the policy of this name has the option.
+    fn has_option(&self, family: &str, name: &str, key: &str) -> bool {
+        let mut named = self.0.iter().filter(|policy| policy.family == family && policy.name == name);
+        named.any(|policy| policy.has_option(key))
+    }
 }
 
 struct Draft<'a> {
