@@ -61,6 +61,7 @@ pub fn advise(
         let found = advisor.find()?;
         let said = advice::Advice::of(&advisor, &found)?;
         advisor.ends();
+        said.cautions().iter().for_each(|caution| caution.say(talk));
         Ok((json(&said)?, advice::winner(&advisor, &found, &said)?))
     })?;
     Ok((text, best, said))

@@ -83,6 +83,7 @@ fn told(
 ) -> Result<String, Failure> {
     prepared.measure(&mut bench, journal, talk)?;
     let outcome = prepared.outcome(&bench);
+    prepared.cautions(&outcome).iter().for_each(|caution| caution.say(talk));
     json(&prepared.record(&outcome))
 }
 
@@ -103,10 +104,12 @@ pub fn sweep(
         let (mut bench, program) = (prepared.bench(), sweeps::program()?);
         let mut journal = None;
         if let Some(folder) = &folders.out {
-            journal = Some(bench.resume(folder, &program)?.0);
+            let (own, lines) = bench.resume(folder, &program)?;
+            sweeps::damaged(folder, lines, talk);
+            journal = Some(own);
         }
         for folder in &folders.from {
-            bench.take_from(folder, &program, journal.as_mut())?;
+            sweeps::damaged(folder, bench.take_from(folder, &program, journal.as_mut())?, talk);
         }
         told(&prepared, bench, journal, talk)
     })
@@ -145,10 +148,13 @@ impl Points {
             let prepared = question.prepare_surveyed(&registry, talk, seen)?;
             let (mut known, mut journal, program) = (Vec::new(), None, sweeps::program()?);
             if let Some(folder) = &folders.out {
-                journal = Some(Journal::open(folder, &program, |record| known.push(record))?.0);
+                let (own, lines) = Journal::open(folder, &program, |record| known.push(record))?;
+                sweeps::damaged(folder, lines, talk);
+                journal = Some(own);
             }
             for folder in &folders.from {
-                Journal::read(folder, &program, |record| known.push(record))?;
+                let lines = Journal::read(folder, &program, |record| known.push(record))?;
+                sweeps::damaged(folder, lines, talk);
             }
             Ok((prepared, journal, known))
         })?;

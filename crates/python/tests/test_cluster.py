@@ -34,6 +34,7 @@ def test_the_result_is_that_of_one_process(client: Client, tmp_path: Path) -> No
     told: list[tuple[int, int, str]] = []
     there = nandu.sweep("small-ssd", zipf(), axes=AXES, client=client, out=tmp_path, progress=lambda *how: told.append(how), **HOW)
     assert there.json == alone.json
+    assert there.warnings + there.notes == alone.warnings + alone.notes != []
     assert told[-1] == (8, 8, "points")
     # What came back lies in the journal, in which one process goes on.
     again = nandu.sweep("small-ssd", zipf(), axes=AXES, out=tmp_path, **HOW)

@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import threading
 import time
 from collections import OrderedDict
 from pathlib import Path
+from typing import Any
 
 import nandu
 import numpy
@@ -107,6 +109,44 @@ def test_advice_is_that_of_the_command() -> None:
         nandu.advise(load, life="long")
     with pytest.raises(nandu.InputError, match="nothing is asked for"):
         nandu.advise(load)
+
+
+def said(*words: str) -> tuple[list[str], list[str]]:
+    """The notes and warnings that the command says on stderr."""
+    assert PROGRAM is not None
+    done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 3), done.stderr
+    # Long lines go on below, two letters in.
+    lines = re.sub(r"\n +", " ", done.stderr).splitlines()
+    notes, warnings = ([line.removeprefix(head) for line in lines if line.startswith(head)] for head in ("note: ", "warning: "))
+    return notes, warnings
+
+
+def test_cautions_are_those_of_the_command(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    axis = "device.ssd.spare_factor"
+    load = "--trace mixed-zipf --gen requests=20000 --fit wrap --extend 0 --precondition filled"
+    words = f"sweep small-ssd --axis {axis}=0.07,0.2 {load} --minimise p99"
+    how: dict[str, Any] = {"axes": {axis: [0.07, 0.2]}, "minimise": "p99", "fit": "wrap", "extend": 0, "precondition": "filled"}
+    sweep = nandu.sweep("small-ssd", zipf(20_000), out=tmp_path, **how)
+    assert (sweep.notes, sweep.warnings) == said(*words.split())
+    assert sweep.warnings and sweep.warnings[0] in caplog.text
+    # Damage of the journal is said too.
+    journal = next(path for path in tmp_path.iterdir() if path.is_file())
+    journal.write_text(journal.read_text() + "{}\n")
+    again = nandu.sweep("small-ssd", zipf(20_000), out=tmp_path, **how)
+    assert again.json == sweep.json and "1 line of the journal damaged" in again.warnings[0] and again.warnings[1:] == sweep.warnings
+    words = f"advise mixed-zipf --limit 20000 --p99 10s --stack small-ssd --axis {axis}=0.07,0.2 --exhaustive --extend 0 --precondition filled"
+    advice = nandu.advise(
+        nandu.Trace.generator("mixed-zipf", limit=20_000),
+        p99="10s",
+        stack="small-ssd",
+        axes=how["axes"],
+        exhaustive=True,
+        extend=0,
+        precondition="filled",
+    )
+    assert (advice.notes, advice.warnings) == said(*words.split())
+    assert advice.notes + advice.warnings
 
 
 def test_a_sweep_of_a_stack_of_ones_own_is_that_of_its_file(tmp_path: Path) -> None:

@@ -277,9 +277,7 @@ impl<'a> Advisor<'a> {
             if !known.is_empty() {
                 talk.note(format!("{} known already", plural(known.len() as u64, "run")));
             }
-            if damaged > 0 {
-                talk.warning(format!("{} of the journal damaged; measured again", plural(damaged, "line")));
-            }
+            crate::sweep::damaged(folder, damaged, talk);
             (advisor.known, advisor.journal) = (Mutex::new(known), Mutex::new(Some(journal)));
         }
         Ok(advisor)
