@@ -111,6 +111,38 @@ def test_advice_is_that_of_the_command() -> None:
         nandu.advise(load)
 
 
+def test_advice_for_tenants_is_that_of_the_command() -> None:
+    words = "advise --tenant web=uniform --tenant log=mixed-zipf --limit 1500 --p99 10s --budget 2 --extend 0 --json"
+    load = {"web": nandu.Trace.generator("uniform", limit=1500), "log": nandu.Trace.generator("mixed-zipf", limit=1500)}
+    how: dict[str, Any] = {"p99": "10s", "budget": 2, "extend": 0}
+    advice = nandu.advise(tenants=load, **how)
+    assert advice.json == printed(*words.split())
+    assert [tenant["name"] for tenant in advice["tenants"]] == ["web", "log"]
+    # The winner has the requests of the tenants, and a run of it gives the figures of the advice.
+    assert advice.stack is not None
+    ran = nandu.run(advice.stack, precondition="aged", extend=0).tenants.to_dict()
+    assert max(ran["p99_ns"]) == advice["best"]["p99_ns"]
+    # A further trace is for another time.
+    tenants = "--tenant web=uniform --tenant log=mixed-zipf --tenant web=uniform --tenant log=uniform"
+    words = f"advise {tenants} --limit 500 --p99 10s --budget 2 --extend 0 --json"
+    one, two = nandu.Trace.generator("uniform", limit=500), nandu.Trace.generator("mixed-zipf", limit=500)
+    twice = nandu.advise(tenants={"web": [one, one], "log": [two, one]}, **how)
+    assert twice.json == printed(*words.split()) and len(twice["traces"]) == 2
+    # What is held has no file that the winner could name.
+    held = nandu.advise(tenants={"web": nandu.Trace.table(one.to_table(), label="mine"), "log": two}, **how)
+    assert held.best_toml is not None and "# The requests of mine: name a file of them." in held.best_toml
+    with pytest.raises(nandu.InputError, match="there are traces and tenants"):
+        nandu.advise(one, tenants=load, **how)
+    with pytest.raises(nandu.InputError, match="tenant `web` is the only tenant"):
+        nandu.advise(tenants={"web": one}, **how)
+    with pytest.raises(nandu.InputError, match="`web` has 2 traces, `log` has 1 trace"):
+        nandu.advise(tenants={"web": [one, one], "log": one}, **how)
+    with pytest.raises(nandu.InputError, match="tenant `a b`: a name has letters"):
+        nandu.advise(tenants={"a b": one, "log": one}, **how)
+    with pytest.raises(nandu.InputError, match="advice needs a trace"):
+        nandu.advise(**how)
+
+
 def said(*words: str) -> tuple[list[str], list[str]]:
     """The notes and warnings that the command says on stderr."""
     assert PROGRAM is not None

@@ -168,23 +168,42 @@ fn of_one(bound: &Bound, tenant: &str) -> Bound {
     Bound { text, metric: Metric { name, kind: bound.metric.kind }, ..bound.clone() }
 }
 
+/// What is wrong with the name of a tenant, which a key of the winner's stack file is.
+///
+/// # Errors
+/// It has other letters than such keys have.
+pub fn tenant_name(name: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match name.is_empty() || !name.chars().all(plain) {
+        true => Err("a name has letters, digits, `-` and `_`".into()),
+        false => Ok(()),
+    }
+}
+
 /// The tenants with the requests of each, as many for each.
 fn tenants(asked: &Asked) -> Result<Vec<(&str, Vec<&Replay>)>, Failure> {
     let mut out: Vec<(&str, Vec<&Replay>)> = Vec::new();
+    if !asked.tenants.is_empty() && !asked.traces.is_empty() {
+        return Err(Failure::input(
+            "there are traces and tenants: a trace runs by itself, those of tenants at the same time",
+        )
+        .with_help("give each trace to a tenant, or none"));
+    }
     for (tenant, load) in &asked.tenants {
+        tenant_name(tenant).map_err(|why| Failure::input(format!("tenant `{}`: {why}", visible(tenant))))?;
         match out.iter_mut().find(|known| known.0 == tenant) {
             Some(known) => known.1.push(load),
             None => out.push((tenant, vec![load])),
         }
     }
     if let [(alone, _)] = out[..] {
-        let message = format!("--tenant: `{alone}` is the only tenant");
-        return Err(Failure::input(message).with_help("give its traces without --tenant, or another tenant"));
+        let message = format!("tenant `{alone}` is the only tenant");
+        return Err(Failure::input(message).with_help("give its traces by themselves, or another tenant"));
     }
     let uneven = out.windows(2).find(|two| two[0].1.len() != two[1].1.len());
     if let Some([a, b]) = uneven {
         let traces = |load: &[&Replay]| plural(load.len() as u64, "trace");
-        let message = format!("--tenant: `{}` has {}, `{}` has {}", a.0, traces(&a.1), b.0, traces(&b.1));
+        let message = format!("tenants: `{}` has {}, `{}` has {}", a.0, traces(&a.1), b.0, traces(&b.1));
         return Err(Failure::input(message).with_help(
             "the first traces of all tenants run together, then the second ones: give as many for each",
         ));
@@ -603,9 +622,16 @@ fn together(advisor: &Advisor, tenants: &[(&str, Vec<&Replay>)]) -> Result<Strin
     for (place, (workload, (tenant, loads))) in (0..).zip(workloads) {
         let replay = loads[0];
         let quoted = |text: &str| toml::Value::String(text.into()).to_string();
-        let name = replay.trace.as_ref().and_then(Source::name).unwrap_or("TRACE");
+        let name = replay.trace.as_ref().and_then(Source::name).unwrap_or_default();
         let source = match generator(name) {
             Some(_) => format!("generator = {}", quoted(name)),
+            // Requests that were handed over have no file.
+            None if name.is_empty() => {
+                format!(
+                    "# The requests of {}: name a file of them.\ntrace = \"TRACE\"",
+                    visible(&workload.trace.meta().source)
+                )
+            }
             None => {
                 let whole = |name: &str| {
                     let path = std::path::absolute(name);
