@@ -10,7 +10,7 @@ use crate::talk::Talk;
 use crate::verdict::Caution;
 use nandu_base::Registry;
 use nandu_base::registry::nearest;
-use nandu_sim::run::precondition_name;
+use nandu_sim::run::{length, precondition_name};
 use nandu_sim::steady::{State, TOO_SHORT};
 use nandu_sim::{Extension, RunOptions};
 use nandu_stack::StackFile;
@@ -304,7 +304,7 @@ impl Prepared {
         if known > 0 {
             talk.note(format!("{known} of {} known already", plural(all as u64, "point")));
         }
-        let bar = talk.bar(self.each() * (all - known) as u64, "requests");
+        let bar = talk.runs(std::iter::repeat_n(length(&self.options), all - known));
         let moved = |n| bar.add(n);
         let done = bench.measure(self.search, self.shard, self.threads, journal.as_mut(), &moved);
         bar.clear();

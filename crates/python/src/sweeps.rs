@@ -181,7 +181,7 @@ impl Points {
         let prepared = Arc::clone(&self.prepared);
         let (record, _) = work(py, None, move |talk| {
             let bench = prepared.bench();
-            let bar = talk.bar(prepared.each(), "requests");
+            let bar = talk.runs([nandu::sim::run::length(&prepared.options)]);
             let record = bench.record(point, &|more| bar.add(more))?;
             serde_json::to_string(&record).map_err(|e| Failure::failed(format!("JSON: {e}")))
         })?;

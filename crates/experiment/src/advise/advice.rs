@@ -212,6 +212,7 @@ impl Advice {
         };
         let Some(best) = &advice.best else { return Ok(advice) };
         let Some(variant) = advisor.variant(best.point) else { return Ok(advice) };
+        advisor.is_found();
         let tight = tightest(advisor, best);
         // A tenant whose latency is the tightest bound is asked what its own requests wait for.
         let tenant = tight.and_then(|bound| bound.metric.name.strip_prefix("tenant.")?.split('.').next());
