@@ -300,15 +300,21 @@ impl Prepared {
         mut journal: Option<Journal>,
         talk: Talk,
     ) -> Result<(), Failure> {
-        let (all, known) = bench.progress(self.shard);
-        if known > 0 {
-            talk.note(format!("{known} of {} known already", plural(all as u64, "point")));
-        }
+        let (all, known) = self.say_known(bench, talk);
         let bar = talk.runs(std::iter::repeat_n(length(&self.options), all - known));
         let moved = |n| bar.add(n);
         let done = bench.measure(self.search, self.shard, self.threads, journal.as_mut(), &moved);
         bar.clear();
         Ok(done?)
+    }
+
+    /// Says how many points are known before anything is measured. Returns how many there are, and how many are known.
+    pub fn say_known(&self, bench: &Bench<'_>, talk: Talk) -> (usize, usize) {
+        let (all, known) = bench.progress(self.shard);
+        if known > 0 {
+            talk.note(format!("{known} of {} known already", plural(all as u64, "point")));
+        }
+        (all, known)
     }
 
     /// What came out.

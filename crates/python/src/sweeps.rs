@@ -74,15 +74,9 @@ impl Asked {
     }
 }
 
-/// Measures what is not known, and tells all.
-fn told(
-    prepared: &Prepared,
-    mut bench: Bench<'_>,
-    journal: Option<Journal>,
-    talk: Talk,
-) -> Result<String, Failure> {
-    prepared.measure(&mut bench, journal, talk)?;
-    let outcome = prepared.outcome(&bench);
+/// What came out, as the command prints it, with what to know before believing it.
+fn told(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<String, Failure> {
+    let outcome = prepared.outcome(bench);
     prepared.cautions(&outcome).iter().for_each(|caution| caution.say(talk));
     json(&prepared.record(&outcome))
 }
@@ -111,7 +105,8 @@ pub fn sweep(
         for folder in &folders.from {
             sweeps::damaged(folder, bench.take_from(folder, &program, journal.as_mut())?, talk);
         }
-        told(&prepared, bench, journal, talk)
+        prepared.measure(&mut bench, journal, talk)?;
+        told(&prepared, &bench, talk)
     })
 }
 
@@ -156,6 +151,10 @@ impl Points {
                 let lines = Journal::read(folder, &program, |record| known.push(record))?;
                 sweeps::damaged(folder, lines, talk);
             }
+            let mut bench = prepared.bench();
+            known.iter().for_each(|record| bench.take(record));
+            prepared.say_known(&bench, talk);
+            drop(bench);
             Ok((prepared, journal, known))
         })?;
         let (prepared, journal, known) = made;
@@ -210,7 +209,7 @@ impl Points {
         let (text, said) = work(py, None, move |talk| {
             let mut bench = prepared.bench();
             known.iter().for_each(|record| bench.take(record));
-            told(&prepared, bench, None, talk)
+            told(&prepared, &bench, talk)
         })?;
         Ok((text, [self.said.clone(), said].concat()))
     }

@@ -43,7 +43,7 @@ def test_the_result_is_that_of_one_process(client: Client, tmp_path: Path) -> No
     assert again.json == alone.json and "8 of 8 points known already" in again.notes
     # And the other way round.
     once_more = nandu.sweep("small-ssd", zipf(), axes=AXES, client=client, out=tmp_path, **HOW)
-    assert once_more.json == alone.json
+    assert once_more.json == alone.json and again.notes == once_more.notes
 
 
 def test_files_tables_and_stacks_of_ones_own_go_along(client: Client, tmp_path: Path) -> None:
