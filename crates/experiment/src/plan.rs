@@ -7,7 +7,8 @@ use crate::replay::{self, Load, Replay, columns_beside};
 use crate::source::{self, GenSetting, Wanted, WarmUp};
 use crate::talk::Talk;
 use nandu_base::{ByteLen, Precondition, Ratio, Registry, Span};
-use nandu_sim::replay::{CAP_DEFAULT, Renew};
+use nandu_sim::replay::{CAP_DEFAULT, Length, Renew};
+use nandu_sim::run::length;
 use nandu_sim::{Extension, Pace, RunOptions, RunWorkload};
 use nandu_stack::Built;
 use nandu_stack::load::WorkloadTable;
@@ -27,6 +28,11 @@ impl Plan {
     /// Requests of the run, all passes counted.
     pub fn requests(&self) -> u64 {
         self.options.workloads.iter().map(requests_of).sum()
+    }
+
+    /// How long one turn of its load is.
+    pub fn length(&self) -> Length {
+        length(&self.options)
     }
 }
 

@@ -85,7 +85,7 @@ pub fn tell_apart(stacks: &mut [Opened]) {
 /// over time. Where the load of one begins again because it is not steady, that of the others does as often: all rows are measured on
 /// the same requests.
 pub fn race(plans: &[Plan], threads: usize, sampled: bool, talk: Talk) -> Result<Vec<Row>, Failure> {
-    let bar = talk.bar(plans.iter().map(Plan::requests).sum(), "requests");
+    let bar = talk.runs(plans.iter().map(Plan::length));
     let run = |plan: &Plan, least: u32| {
         let stack = &plan.opened.stack;
         let extension = Extension { least, ..plan.options.extension.clone() };

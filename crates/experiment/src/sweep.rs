@@ -7,9 +7,11 @@ use crate::plan::{Common, Made, extended, on_room, requests_of, warm_up};
 use crate::replay::{Load, Replay, columns_beside};
 use crate::source::generator;
 use crate::talk::Talk;
+use crate::verdict::Caution;
 use nandu_base::Registry;
 use nandu_base::registry::nearest;
-use nandu_sim::run::precondition_name;
+use nandu_sim::run::{length, precondition_name};
+use nandu_sim::steady::{State, TOO_SHORT};
 use nandu_sim::{Extension, RunOptions};
 use nandu_stack::StackFile;
 pub use nandu_sweep::Shard;
@@ -18,7 +20,7 @@ pub use nandu_sweep::measure::Bench;
 use nandu_sweep::search::{self, SearchKind};
 pub use nandu_sweep::survey::Survey;
 use nandu_sweep::survey::{survey, with_settings};
-use nandu_sweep::{Outcome, Sweep, SweepFile, id};
+use nandu_sweep::{Figure, Outcome, Sweep, SweepFile, id};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -256,6 +258,15 @@ pub fn program() -> Result<String, Failure> {
     own.map_err(|e| Failure::failed(format!("the program cannot read itself: {e}")))
 }
 
+/// Says that so many `lines` of the journal in `folder` could not be read.
+pub fn damaged(folder: &Path, lines: u64, talk: Talk) {
+    if lines > 0 {
+        let lines = plural(lines, "line");
+        let folder = folder.display();
+        talk.warning(format!("{folder}: {lines} of the journal damaged; what they held is measured again"));
+    }
+}
+
 /// The file that this code was loaded from: the program, or a library of it. The system says which where it has `/proc`.
 fn own_object() -> Option<PathBuf> {
     let here = own_object as *const () as usize;
@@ -289,21 +300,79 @@ impl Prepared {
         mut journal: Option<Journal>,
         talk: Talk,
     ) -> Result<(), Failure> {
-        let (all, known) = bench.progress(self.shard);
-        if known > 0 {
-            talk.note(format!("{known} of {} known already", plural(all as u64, "point")));
-        }
-        let bar = talk.bar(self.each() * (all - known) as u64, "requests");
+        let (all, known) = self.say_known(bench, talk);
+        let bar = talk.runs(std::iter::repeat_n(length(&self.options), all - known));
         let moved = |n| bar.add(n);
         let done = bench.measure(self.search, self.shard, self.threads, journal.as_mut(), &moved);
         bar.clear();
         Ok(done?)
     }
 
+    /// Says how many points are known before anything is measured. Returns how many there are, and how many are known.
+    pub fn say_known(&self, bench: &Bench<'_>, talk: Talk) -> (usize, usize) {
+        let (all, known) = bench.progress(self.shard);
+        if known > 0 {
+            talk.note(format!("{known} of {} known already", plural(all as u64, "point")));
+        }
+        (all, known)
+    }
+
     /// What came out.
     pub fn outcome(&self, bench: &Bench<'_>) -> Outcome {
         let outcome = Outcome::of(&self.sweep, bench.ids(), bench.known());
         if self.shard.is_whole() { outcome } else { outcome.without_verdict() }
+    }
+
+    /// What a reader must know before believing the figures of `outcome`.
+    pub fn cautions(&self, outcome: &Outcome) -> Vec<Caution> {
+        let mut out = Vec::new();
+        let mut say = |serious, text| out.push(Caution { text, serious });
+        for workload in &self.options.workloads {
+            let meta = workload.trace.meta();
+            if meta.origin.name() == "stand-in" {
+                say(false, format!("`{}` is a generated load, not a recorded trace", meta.format));
+            }
+        }
+        let unworn = outcome.rows.iter().filter(|r| r.figures.contains(&Some(Figure::Unworn))).count();
+        if unworn > 0 {
+            let points = plural(unworn as u64, "point");
+            say(
+                true,
+                format!(
+                    "{points} erased nothing in some flash: such a lifetime meets any bound and says little; see --repeat"
+                ),
+            );
+        }
+        let unsteady = outcome.rows.iter().filter(|r| r.state == State::NotSteady).count();
+        if unsteady > 0 {
+            let points = plural(unsteady as u64, "point");
+            let (count, hint) = match self.sweep.allow_unsteady {
+                true => ("", ""),
+                false => (" and do not count", "; --allow-unsteady lets them count"),
+            };
+            say(
+                true,
+                format!(
+                    "{points} not in steady state{count}: a longer load, --extend or --precondition aged come nearer to what lasts{hint}"
+                ),
+            );
+        }
+        let short = outcome.rows.iter().filter(|r| r.state == State::TooShort).count();
+        if short > 0 {
+            let points = plural(short as u64, "point");
+            say(false, format!("{points} {TOO_SHORT}; a longer load or --repeat says more"));
+        }
+        let saturated = outcome.rows.iter().filter(|r| !r.kept_up).count();
+        if saturated > 0 {
+            let points = plural(saturated as u64, "point");
+            say(
+                true,
+                format!(
+                    "{points} saturated: latencies measure the queue there; lower the load (--time-scale, --rate) or use --closed"
+                ),
+            );
+        }
+        out
     }
 
     /// What all points replay, in words.

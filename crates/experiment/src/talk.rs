@@ -1,6 +1,6 @@
 //! What is said while work goes on: notes, warnings, and how far it is. Who listens decides how that looks, and can call the work off.
 
-use nandu_sim::replay::{Go, Progress};
+use nandu_sim::replay::{Go, Length, Progress};
 use std::fmt;
 
 /// Hears what is said.
@@ -78,6 +78,18 @@ impl<'a> Talk<'a> {
         Bar { work: self.0.begins(Some(total), what), listener: self.0 }
     }
 
+    /// Progress of runs, each as long as it says. Runs that count differently are added up as they are.
+    pub fn runs(self, lengths: impl IntoIterator<Item = Length>) -> Bar<'a> {
+        let (mut total, mut units) = (0u64, Vec::new());
+        for length in lengths {
+            total = total.saturating_add(length.amount());
+            if !units.contains(&length.unit()) {
+                units.push(length.unit());
+            }
+        }
+        self.bar(total, &units.join(" and "))
+    }
+
     /// `what` goes on until the result is dropped: for work that does not tell how far it is.
     pub fn waiting(self, what: impl fmt::Display) -> Bar<'a> {
         Bar { work: self.0.begins(None, &what.to_string()), listener: self.0 }
@@ -113,7 +125,7 @@ impl Bar<'_> {
                 self.work.grows(progress.total - known);
                 total = Some(progress.total);
             }
-            self.add(progress.issued - std::mem::replace(&mut told, progress.issued))
+            self.add(progress.done - std::mem::replace(&mut told, progress.done))
         }
     }
 

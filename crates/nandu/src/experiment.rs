@@ -1,7 +1,7 @@
 //! One stack, one load, one run.
 
 use crate::{Failure, Fit, Listener, Load, Precondition, Registry, Replay, RunResult, Stack, open};
-use nandu_experiment::race::run;
+use nandu_experiment::race::{run, warn};
 use nandu_experiment::source::GenSetting;
 use nandu_experiment::talk::Talk;
 use nandu_stack::StackFile;
@@ -143,7 +143,7 @@ impl Experiment {
         self.run_for(Talk::SILENT)
     }
 
-    /// The same, while `listener` hears of notes and progress, and may call it off.
+    /// The same, while `listener` hears of progress, and may call it off. Its notes and warnings say what to know before believing the figures.
     ///
     /// # Errors
     /// As [`Experiment::run`]; its kind says where it was called off.
@@ -153,7 +153,9 @@ impl Experiment {
 
     fn run_for(&self, talk: Talk) -> Result<RunResult, Failure> {
         let opened = open::Opened::of(self.stack()?, &self.source);
-        Ok(run(opened, &self.replay, &self.registry, talk)?.result)
+        let row = run(opened, &self.replay, &self.registry, talk)?;
+        warn(std::slice::from_ref(&row), talk);
+        Ok(row.result)
     }
 }
 
@@ -162,6 +164,7 @@ mod tests {
     use super::*;
     use crate::{FaultKind, Work};
     use serde_json::json;
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     const STACK: &str = "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"16 MiB\"\nlatency = \"1 ms\"\n";
@@ -189,6 +192,32 @@ mod tests {
         let error = Experiment::new(text).err().expect("no such policy");
         assert_eq!(error.kind, FaultKind::Stack);
         assert!(error.message.contains("s3-fifo") && error.message.contains("stack.toml:7"), "{error}");
+    }
+
+    /// Hears what is said.
+    #[derive(Default)]
+    struct Ear(Mutex<Vec<(bool, String)>>);
+
+    impl Listener for Ear {
+        fn note(&self, text: &str) {
+            self.0.lock().expect("no holder panics").push((false, text.into()));
+        }
+        fn warning(&self, text: &str) {
+            self.0.lock().expect("no holder panics").push((true, text.into()));
+        }
+        fn begins(&self, _: Option<u64>, _: &str) -> Box<dyn Work> {
+            Box::new(Nothing)
+        }
+    }
+
+    #[test]
+    fn who_watches_hears_what_to_know_before_believing_it() {
+        let ear = Ear::default();
+        let result = large().fit(Fit::Wrap).watch(&ear).expect("a run");
+        let cautions = crate::verdict::cautions(&result).into_iter().map(|c| (c.serious, c.text));
+        let said = ear.0.into_inner().expect("no holder panics");
+        assert_eq!(said, cautions.collect::<Vec<_>>());
+        assert!(said.iter().any(|(_, text)| text.contains("too few requests for p99.9")), "{said:?}");
     }
 
     /// Calls a run off when it has heard of it.

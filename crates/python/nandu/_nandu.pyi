@@ -145,6 +145,7 @@ def program() -> str: ...
 def advise(
     wanted: dict[str, Any],
     traces: list[Trace],
+    tenants: list[tuple[str, Trace]],
     options: _Options,
     *,
     progress: _Progress | None = None,

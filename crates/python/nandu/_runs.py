@@ -17,7 +17,8 @@ from nandu._stack import Stack, stack_of, text_of
 from nandu._trace import Trace, trace_of
 
 Source = Stack | str | os.PathLike[str] | Mapping[str, Any] | Device
-Load = Trace | str | os.PathLike[str] | None
+Requests = Trace | str | os.PathLike[str]
+Load = Requests | None
 log = logging.getLogger("nandu")
 
 
@@ -135,9 +136,16 @@ def sweep(
     return Sweep(*_work(_nandu.sweep, asked, trace_of(trace), _options(options), progress=progress))
 
 
+def _traces(given: Requests | Iterable[Requests]) -> list[_nandu.Trace]:
+    """One trace or several."""
+    all = [given] if isinstance(given, (Trace, str, os.PathLike)) else list(given)
+    return [trace for trace in map(trace_of, all) if trace is not None]
+
+
 def advise(
-    traces: Trace | str | os.PathLike[str] | Iterable[Trace | str | os.PathLike[str]],
+    traces: Requests | Iterable[Requests] = (),
     *,
+    tenants: Mapping[str, Requests | Iterable[Requests]] | None = None,
     p99: str | None = None,
     life: str | None = None,
     bounds: Iterable[str] = (),
@@ -153,11 +161,19 @@ def advise(
     **options: object,
 ) -> Advice:
     """Which drive, spare flash, map, cache and so on serves all traces within the bounds for the least money: `p99="2ms"`, `life="5y"`, and `bounds`
-    such as `"read_p99<=1 ms"`. `cost` is a file of prices, `capacity` a size of drives or several among
-    which it chooses, `stack` with `axes` varies a stack of yours instead of the built-in choice, `budget` is
-    the work of the search in runs of all requests. Other options are those of `run`."""
-    given = [traces] if isinstance(traces, (Trace, str, os.PathLike)) else list(traces)
-    own = [trace for trace in map(trace_of, given) if trace is not None]
+    such as `"read_p99<=1 ms"`.
+
+    In place of traces, each of which has the drive to itself, `tenants` has names with the trace of each, which run at the same time on one
+    drive; bounds on latency hold for each of them. A list of traces for a tenant has one for each time: the first ones of all tenants run
+    together, then the second ones.
+
+    >>> load = {"web": Trace.generator("uniform", limit=1000), "log": Trace.generator("mixed-zipf", limit=1000)}
+    >>> advise(tenants=load, p99="1s", budget=6).meets
+    True
+
+    `cost` is a file of prices, `capacity` a size of drives or several among which it chooses, `stack` with `axes` varies a stack of yours
+    instead of the built-in choice, `budget` is the work of the search in runs of all requests. Other options are those of `run`."""
+    parts = [(name, trace) for name, given in (tenants or {}).items() for trace in _traces(given)]
     wanted = {
         "p99": p99,
         "life": life,
@@ -171,7 +187,7 @@ def advise(
         "jobs": jobs,
         "out": out,
     }
-    text, best, said = _work(_nandu.advise, wanted, own, _options(options), progress=progress)
+    text, best, said = _work(_nandu.advise, wanted, _traces(traces), parts, _options(options), progress=progress)
     return Advice(text, said, best)
 
 

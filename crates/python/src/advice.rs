@@ -26,25 +26,27 @@ pub struct Wanted {
     out: Option<PathBuf>,
 }
 
-/// Which stack meets the bounds on all traces for the least money. Returns the advice, the winning stack file and what was said.
+/// Which stack meets the bounds on all traces, or with the traces of all tenants at the same time, for the least money. Returns the advice, the winning stack file and what was said.
 #[pyfunction]
-#[pyo3(signature = (wanted, traces, options, *, progress=None))]
+#[pyo3(signature = (wanted, traces, tenants, options, *, progress=None))]
 pub fn advise(
     py: Python<'_>,
     wanted: Wanted,
     traces: Vec<Trace>,
+    tenants: Vec<(String, Trace)>,
     options: Options,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Option<String>, Said)> {
     let registry = registry();
     let ((text, best), said) = work(py, progress, move |talk| {
         let wrong = |key: &'static str| move |why: String| Failure::input(format!("`{key}`: {why}"));
-        let traces = traces.iter().map(|trace| replay_of(Some(trace), options.clone()));
+        let load = |trace: &Trace| replay_of(Some(trace), options.clone());
+        let tenants = tenants.iter().map(|(name, trace)| Ok((name.clone(), load(trace)?)));
         let p99 = wanted.p99.map(|text| parse_span(&text).map_err(|e| wrong("p99")(e.to_string())));
         let capacity = wanted.capacity.iter().map(|text| parse_size(text));
         let asked = advice::Asked {
-            traces: traces.collect::<Result<_, _>>()?,
-            tenants: Vec::new(),
+            traces: traces.iter().map(load).collect::<Result<_, _>>()?,
+            tenants: tenants.collect::<Result<_, Failure>>()?,
             p99: p99.transpose()?,
             life: wanted.life.as_deref().map(advice::life).transpose().map_err(wrong("life"))?,
             bound: wanted.bound,
@@ -61,6 +63,7 @@ pub fn advise(
         let found = advisor.find()?;
         let said = advice::Advice::of(&advisor, &found)?;
         advisor.ends();
+        said.cautions().iter().for_each(|caution| caution.say(talk));
         Ok((json(&said)?, advice::winner(&advisor, &found, &said)?))
     })?;
     Ok((text, best, said))

@@ -100,7 +100,7 @@ pub fn run(
         let mut plan = plans.remove(0);
         extended(&mut plan.options, replay.extend);
         let stack = &plan.opened.stack;
-        let bar = talk.bar(plan.requests(), "requests");
+        let bar = talk.runs([plan.length()]);
         let seen = run_tapped(stack, &plan.options, Log::default(), Look::default(), bar.follow())?;
         let export = |w: &nandu::sim::RunWorkload| stack.exports[w.export].name.clone();
         let exports: Vec<String> = plan.options.workloads.iter().map(export).collect();

@@ -74,15 +74,10 @@ impl Asked {
     }
 }
 
-/// Measures what is not known, and tells all.
-fn told(
-    prepared: &Prepared,
-    mut bench: Bench<'_>,
-    journal: Option<Journal>,
-    talk: Talk,
-) -> Result<String, Failure> {
-    prepared.measure(&mut bench, journal, talk)?;
-    let outcome = prepared.outcome(&bench);
+/// What came out, as the command prints it, with what to know before believing it.
+fn told(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<String, Failure> {
+    let outcome = prepared.outcome(bench);
+    prepared.cautions(&outcome).iter().for_each(|caution| caution.say(talk));
     json(&prepared.record(&outcome))
 }
 
@@ -103,12 +98,15 @@ pub fn sweep(
         let (mut bench, program) = (prepared.bench(), sweeps::program()?);
         let mut journal = None;
         if let Some(folder) = &folders.out {
-            journal = Some(bench.resume(folder, &program)?.0);
+            let (own, lines) = bench.resume(folder, &program)?;
+            sweeps::damaged(folder, lines, talk);
+            journal = Some(own);
         }
         for folder in &folders.from {
-            bench.take_from(folder, &program, journal.as_mut())?;
+            sweeps::damaged(folder, bench.take_from(folder, &program, journal.as_mut())?, talk);
         }
-        told(&prepared, bench, journal, talk)
+        prepared.measure(&mut bench, journal, talk)?;
+        told(&prepared, &bench, talk)
     })
 }
 
@@ -145,11 +143,18 @@ impl Points {
             let prepared = question.prepare_surveyed(&registry, talk, seen)?;
             let (mut known, mut journal, program) = (Vec::new(), None, sweeps::program()?);
             if let Some(folder) = &folders.out {
-                journal = Some(Journal::open(folder, &program, |record| known.push(record))?.0);
+                let (own, lines) = Journal::open(folder, &program, |record| known.push(record))?;
+                sweeps::damaged(folder, lines, talk);
+                journal = Some(own);
             }
             for folder in &folders.from {
-                Journal::read(folder, &program, |record| known.push(record))?;
+                let lines = Journal::read(folder, &program, |record| known.push(record))?;
+                sweeps::damaged(folder, lines, talk);
             }
+            let mut bench = prepared.bench();
+            known.iter().for_each(|record| bench.take(record));
+            prepared.say_known(&bench, talk);
+            drop(bench);
             Ok((prepared, journal, known))
         })?;
         let (prepared, journal, known) = made;
@@ -175,7 +180,7 @@ impl Points {
         let prepared = Arc::clone(&self.prepared);
         let (record, _) = work(py, None, move |talk| {
             let bench = prepared.bench();
-            let bar = talk.bar(prepared.each(), "requests");
+            let bar = talk.runs([nandu::sim::run::length(&prepared.options)]);
             let record = bench.record(point, &|more| bar.add(more))?;
             serde_json::to_string(&record).map_err(|e| Failure::failed(format!("JSON: {e}")))
         })?;
@@ -204,7 +209,7 @@ impl Points {
         let (text, said) = work(py, None, move |talk| {
             let mut bench = prepared.bench();
             known.iter().for_each(|record| bench.take(record));
-            told(&prepared, bench, None, talk)
+            told(&prepared, &bench, talk)
         })?;
         Ok((text, [self.said.clone(), said].concat()))
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -34,13 +36,14 @@ def test_the_result_is_that_of_one_process(client: Client, tmp_path: Path) -> No
     told: list[tuple[int, int, str]] = []
     there = nandu.sweep("small-ssd", zipf(), axes=AXES, client=client, out=tmp_path, progress=lambda *how: told.append(how), **HOW)
     assert there.json == alone.json
+    assert there.warnings + there.notes == alone.warnings + alone.notes != []
     assert told[-1] == (8, 8, "points")
     # What came back lies in the journal, in which one process goes on.
     again = nandu.sweep("small-ssd", zipf(), axes=AXES, out=tmp_path, **HOW)
     assert again.json == alone.json and "8 of 8 points known already" in again.notes
     # And the other way round.
     once_more = nandu.sweep("small-ssd", zipf(), axes=AXES, client=client, out=tmp_path, **HOW)
-    assert once_more.json == alone.json
+    assert once_more.json == alone.json and again.notes == once_more.notes
 
 
 def test_files_tables_and_stacks_of_ones_own_go_along(client: Client, tmp_path: Path) -> None:
@@ -103,3 +106,12 @@ def test_shards_are_joined_as_an_array_of_jobs_does_it(tmp_path: Path) -> None:
     joined = nandu.sweep("small-ssd", zipf(), axes=AXES, from_=[tmp_path / str(task) for task in range(3)], **HOW)
     assert joined.json == whole.json
     assert "8 of 8 points known already" in joined.notes
+
+
+def test_what_a_cluster_costs_is_measured_by_the_example() -> None:
+    example = Path(__file__).parents[3] / "examples" / "python" / "cluster_cost.py"
+    words = "--points 4 --requests 500 --small 6".split()
+    done = subprocess.run([sys.executable, str(example), *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for part in ("4 points of 500 requests in one process", "on 2 workers", "times as fast", "ms here for each task", "100,000 points of 10 s"):
+        assert part in done.stdout

@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import threading
 import time
 from collections import OrderedDict
 from pathlib import Path
+from typing import Any
 
 import nandu
 import numpy
@@ -107,6 +109,76 @@ def test_advice_is_that_of_the_command() -> None:
         nandu.advise(load, life="long")
     with pytest.raises(nandu.InputError, match="nothing is asked for"):
         nandu.advise(load)
+
+
+def test_advice_for_tenants_is_that_of_the_command() -> None:
+    words = "advise --tenant web=uniform --tenant log=mixed-zipf --limit 1500 --p99 10s --budget 2 --extend 0 --json"
+    load = {"web": nandu.Trace.generator("uniform", limit=1500), "log": nandu.Trace.generator("mixed-zipf", limit=1500)}
+    how: dict[str, Any] = {"p99": "10s", "budget": 2, "extend": 0}
+    advice = nandu.advise(tenants=load, **how)
+    assert advice.json == printed(*words.split())
+    assert [tenant["name"] for tenant in advice["tenants"]] == ["web", "log"]
+    # The winner has the requests of the tenants, and a run of it gives the figures of the advice.
+    assert advice.stack is not None
+    ran = nandu.run(advice.stack, precondition="aged", extend=0).tenants.to_dict()
+    assert max(ran["p99_ns"]) == advice["best"]["p99_ns"]
+    # A further trace is for another time.
+    tenants = "--tenant web=uniform --tenant log=mixed-zipf --tenant web=uniform --tenant log=uniform"
+    words = f"advise {tenants} --limit 500 --p99 10s --budget 2 --extend 0 --json"
+    one, two = nandu.Trace.generator("uniform", limit=500), nandu.Trace.generator("mixed-zipf", limit=500)
+    twice = nandu.advise(tenants={"web": [one, one], "log": [two, one]}, **how)
+    assert twice.json == printed(*words.split()) and len(twice["traces"]) == 2
+    # What is held has no file that the winner could name.
+    held = nandu.advise(tenants={"web": nandu.Trace.table(one.to_table(), label="mine"), "log": two}, **how)
+    assert held.best_toml is not None and "# The requests of mine: name a file of them." in held.best_toml
+    with pytest.raises(nandu.InputError, match="there are traces and tenants"):
+        nandu.advise(one, tenants=load, **how)
+    with pytest.raises(nandu.InputError, match="tenant `web` is the only tenant"):
+        nandu.advise(tenants={"web": one}, **how)
+    with pytest.raises(nandu.InputError, match="`web` has 2 traces, `log` has 1 trace"):
+        nandu.advise(tenants={"web": [one, one], "log": one}, **how)
+    with pytest.raises(nandu.InputError, match="tenant `a b`: a name has letters"):
+        nandu.advise(tenants={"a b": one, "log": one}, **how)
+    with pytest.raises(nandu.InputError, match="advice needs a trace"):
+        nandu.advise(**how)
+
+
+def said(*words: str) -> tuple[list[str], list[str]]:
+    """The notes and warnings that the command says on stderr."""
+    assert PROGRAM is not None
+    done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 3), done.stderr
+    # Long lines go on below, two letters in.
+    lines = re.sub(r"\n +", " ", done.stderr).splitlines()
+    notes, warnings = ([line.removeprefix(head) for line in lines if line.startswith(head)] for head in ("note: ", "warning: "))
+    return notes, warnings
+
+
+def test_cautions_are_those_of_the_command(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    axis = "device.ssd.spare_factor"
+    load = "--trace mixed-zipf --gen requests=20000 --fit wrap --extend 0 --precondition filled"
+    words = f"sweep small-ssd --axis {axis}=0.07,0.2 {load} --minimise p99"
+    how: dict[str, Any] = {"axes": {axis: [0.07, 0.2]}, "minimise": "p99", "fit": "wrap", "extend": 0, "precondition": "filled"}
+    sweep = nandu.sweep("small-ssd", zipf(20_000), out=tmp_path, **how)
+    assert (sweep.notes, sweep.warnings) == said(*words.split())
+    assert sweep.warnings and sweep.warnings[0] in caplog.text
+    # Damage of the journal is said too.
+    journal = next(path for path in tmp_path.iterdir() if path.is_file())
+    journal.write_text(journal.read_text() + "{}\n")
+    again = nandu.sweep("small-ssd", zipf(20_000), out=tmp_path, **how)
+    assert again.json == sweep.json and "1 line of the journal damaged" in again.warnings[0] and again.warnings[1:] == sweep.warnings
+    words = f"advise mixed-zipf --limit 20000 --p99 10s --stack small-ssd --axis {axis}=0.07,0.2 --exhaustive --extend 0 --precondition filled"
+    advice = nandu.advise(
+        nandu.Trace.generator("mixed-zipf", limit=20_000),
+        p99="10s",
+        stack="small-ssd",
+        axes=how["axes"],
+        exhaustive=True,
+        extend=0,
+        precondition="filled",
+    )
+    assert (advice.notes, advice.warnings) == said(*words.split())
+    assert advice.notes + advice.warnings
 
 
 def test_a_sweep_of_a_stack_of_ones_own_is_that_of_its_file(tmp_path: Path) -> None:

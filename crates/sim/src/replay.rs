@@ -412,13 +412,64 @@ pub struct Outcome {
     pub stopped: bool,
 }
 
-/// What the caller hears while a replay goes on.
+/// What the caller hears while a replay goes on, in the unit of the load's [`Length`].
 pub struct Progress {
-    /// Requests sent in.
-    pub issued: u64,
-    /// Requests there are.
+    /// What is done of it.
+    pub done: u64,
+    /// All of it, as far as is known.
     pub total: u64,
 }
+
+/// How long one turn of a load is: nobody knows how many requests it sends where a runtime ends it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Length {
+    /// So many requests, all passes counted.
+    Requests(u64),
+    /// So many milliseconds, of the time that is simulated.
+    Millis(u64),
+}
+
+impl Length {
+    /// That of workloads that run at the same time: the requests of each, all passes counted, and its pace.
+    pub fn of(workloads: impl IntoIterator<Item = (u64, Pace)>) -> Length {
+        let (mut requests, mut longest) = (0u64, None);
+        for (n, pace) in workloads {
+            requests = requests.saturating_add(n);
+            if let Pace::ClosedFor { runtime, .. } = pace {
+                longest = longest.max(Some(runtime));
+            }
+        }
+        match longest {
+            Some(runtime) => Length::Millis((runtime.0 / MILLI).max(1)),
+            None => Length::Requests(requests),
+        }
+    }
+
+    /// The number.
+    pub fn amount(self) -> u64 {
+        match self {
+            Length::Requests(n) | Length::Millis(n) => n,
+        }
+    }
+
+    /// What it counts.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Length::Requests(_) => "requests",
+            Length::Millis(_) => "ms of simulated time",
+        }
+    }
+
+    /// What is done of it after this time, with these requests sent in.
+    fn done(self, issued: u64, elapsed: Span) -> u64 {
+        match self {
+            Length::Requests(_) => issued,
+            Length::Millis(all) => (elapsed.0 / MILLI).min(all),
+        }
+    }
+}
+
+const MILLI: u64 = 1_000_000;
 
 /// What the caller says to it: a caller with nothing to say lets it go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -442,7 +493,7 @@ pub fn total_requests(sources: &[Source]) -> u64 {
 
 /// Replays `sources` to the end and lets the stack finish what it was asked. The first `warm_up` requests do not count, nor does the
 /// warm-up of each workload: the measurement begins with the first request that counts, and so do the counters of the machines.
-/// `extension` says how often the load begins again. `progress` is called every 65,536 requests, and may call it off.
+/// `extension` says how often the load begins again. `progress` is called every 65,536 requests and at the end of a turn, and may call it off.
 pub fn replay<S: Host, R: Into<Go>>(
     engine: &mut Engine<S>,
     sources: &[Source],
@@ -453,7 +504,7 @@ pub fn replay<S: Host, R: Into<Go>>(
     let mut progress = |told| progress(told).into();
     let mut before = vec![0; sources.len()];
     let mut warming = Warming::new(sources, warm_up);
-    let mut outcome = turn(engine, sources, &mut before, &mut warming, 0, &mut progress);
+    let mut outcome = turn(engine, sources, &mut before, &mut warming, (0, 0), &mut progress);
     // A workload that still warms up would never count.
     let may_go_on = outcome.begun && !warming.is_on && !outcome.stopped;
     let mut sources = sources.to_vec();
@@ -478,7 +529,7 @@ pub fn replay<S: Host, R: Into<Go>>(
         engine.sink().begin(outcome.issued, now);
         engine.sink().extends(number);
         let mut warm = Warming::over(now);
-        outcome = turn(engine, &sources, &mut before, &mut warm, outcome.issued, &mut progress);
+        outcome = turn(engine, &sources, &mut before, &mut warm, (number, outcome.issued), &mut progress);
         outcome.extended = number;
         if outcome.stopped {
             break;
@@ -487,17 +538,20 @@ pub fn replay<S: Host, R: Into<Go>>(
     outcome
 }
 
-/// One turn of a load of which `issued` requests are over, `before` of them by workload: adds to both.
+/// One turn of a load, by its number, before which `issued` requests are over, `before` of them by workload: adds to both.
 fn turn<S: Host>(
     engine: &mut Engine<S>,
     sources: &[Source],
     before: &mut [u64],
     warming: &mut Warming,
-    issued: u64,
+    (number, issued): (u32, u64),
     progress: &mut impl FnMut(Progress) -> Go,
 ) -> Outcome {
     let requests = total_requests(sources);
-    let total = issued + requests;
+    let length = Length::of(sources.iter().map(|s| (s.trace.len() * u64::from(s.passes), s.pace)));
+    // The same load made anew is as long as it was.
+    let done_before = if let Length::Millis(each) = length { u64::from(number) * each } else { issued };
+    let total = done_before + length.amount();
     let start = engine.now();
     let open_loop = sources.iter().all(|s| !s.pace.is_closed());
     let mut outcome = Outcome { issued, open_loop, ..Outcome::default() };
@@ -512,7 +566,7 @@ fn turn<S: Host>(
     }
     let mut arrivals = Arrivals::new(&mut players, engine.sink());
     // A runtime ends a run long before its trace.
-    let is_known = sources.iter().all(|source| !matches!(source.pace, Pace::ClosedFor { .. }));
+    let is_known = matches!(length, Length::Requests(_));
     let mut every = engine.sink().sample_every(if is_known { requests } else { 0 });
     let samples_at_once = !warming.is_on && every > 0;
     let mut next_sample = if samples_at_once { issued } else { u64::MAX };
@@ -534,12 +588,14 @@ fn turn<S: Host>(
                 every *= 2;
             }
         }
-        let told = outcome.issued.is_multiple_of(65_536);
-        if told && progress(Progress { issued: outcome.issued, total }) == Go::Stop {
-            return Outcome { stopped: true, ..outcome };
+        if outcome.issued.is_multiple_of(65_536) {
+            let done = done_before + length.done(outcome.issued - issued, engine.now().since(start));
+            if progress(Progress { done, total }) == Go::Stop {
+                return Outcome { stopped: true, ..outcome };
+            }
         }
     }
-    progress(Progress { issued: outcome.issued, total });
+    progress(Progress { done: done_before + length.done(outcome.issued - issued, Span(u64::MAX)), total });
     drain(engine, &players.iter().map(|p| p.issued).collect::<Vec<_>>());
     outcome.begun = warming.begun.is_some();
     settle(&mut outcome, &players, warming.begun.unwrap_or(start), engine.sink());

@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, build};
 use crate::metrics::Metrics;
-use crate::replay::{CAP_DEFAULT, Extension, Go, Host, Pace, Progress, Source, replay};
+use crate::replay::{CAP_DEFAULT, Extension, Go, Host, Length, Pace, Progress, Source, replay};
 use crate::result::{Provenance, RunResult, WorkloadProvenance, change_result, result};
 use crate::verify::check_charges;
 use nandu_base::{Content, Instant, OpenError, OpenHow, Precondition, Ratio};
@@ -129,6 +129,11 @@ pub fn precondition_name(precondition: Precondition) -> String {
         Precondition::Fragmented(Ratio { num, den }) => format!("fragmented:{num}/{den}"),
         Precondition::Aged => "aged".into(),
     }
+}
+
+/// How long one turn of the load of `options` is.
+pub fn length(options: &RunOptions) -> Length {
+    Length::of(options.workloads.iter().map(|w| (w.trace.len() * u64::from(w.passes), w.pace())))
 }
 
 /// Runs `stack` without content: the plain simulation.

@@ -1,11 +1,11 @@
 //! What the figures of a run mean: which requests count, what is exact, and what bytes are held against what bytes.
 
 use nandu_base::{Precondition, Ratio, Span};
-use nandu_sim::replay::CAP_DEFAULT;
-use nandu_sim::run::RunError;
+use nandu_sim::replay::{CAP_DEFAULT, Length, Progress};
+use nandu_sim::run::{RunError, length};
 use nandu_sim::tap::{Look, Tap, run_tapped};
 use nandu_sim::verify::run_verified;
-use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload};
+use nandu_sim::{Extension, Pace, RunOptions, RunResult, RunWorkload};
 use nandu_stack::Stack;
 use nandu_trace::synth;
 use serde_json::{Value, json};
@@ -25,14 +25,7 @@ fn workload(export: usize, params: Value, pace: Option<Pace>) -> RunWorkload {
 
 fn options(workloads: Vec<RunWorkload>) -> RunOptions {
     let (precondition, stack_name) = (Precondition::Empty, "test".into());
-    RunOptions {
-        workloads,
-        seed: 1,
-        precondition,
-        warm_up: 0,
-        extension: nandu_sim::Extension::NONE,
-        stack_name,
-    }
+    RunOptions { workloads, seed: 1, precondition, warm_up: 0, extension: Extension::NONE, stack_name }
 }
 
 fn run(toml: &str, options: &RunOptions) -> RunResult {
@@ -84,6 +77,43 @@ fn a_warm_up_that_never_ends_is_no_measurement() {
     let stack = Stack::parse(SLOW).expect("a stack");
     let error = nandu_sim::run(&stack, &options, |_| {}).expect_err("nothing counts");
     assert!(matches!(error, RunError::NothingCounts { warm_up: 5_000, issued: 50..=150 }), "{error}");
+}
+
+/// Nobody knows how many requests a runtime leaves room for: its progress is that of the time.
+#[test]
+fn progress_of_a_runtime_is_that_of_its_time() {
+    let disk = "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"8 MiB\"\nlatency = \"10 us\"\n";
+    let stack = Stack::parse(disk).expect("a stack");
+    let pace = Pace::ClosedFor { outstanding: 4, runtime: Span::from_ms(1_000) };
+    let mut options =
+        options(vec![RunWorkload { passes: u32::MAX, ..workload(0, small(5_000), Some(pace)) }]);
+    assert_eq!(length(&options), Length::Millis(1_000));
+    let told = |options: &RunOptions| {
+        let mut told = Vec::new();
+        let heard = |progress: Progress| told.push((progress.done, progress.total));
+        let result = nandu_sim::run(&stack, options, heard).expect("a run");
+        (told, result.all.requests)
+    };
+    let (once, requests) = told(&options);
+    assert!(requests > 4 * 65_536, "{requests}");
+    let (end, parts) = once.split_last().expect("it is told");
+    assert_eq!((*end, parts.len() as u64), ((1_000, 1_000), requests / 65_536));
+    for (part, &(done, total)) in (1..).zip(parts) {
+        let even = part * 65_536 * 1_000 / requests;
+        assert!(done.abs_diff(even) <= 5 && total == 1_000, "{once:?}");
+    }
+    // A further turn takes as long again.
+    options.extension = Extension { least: 1, most: 1, renew: Vec::new() };
+    let (twice, _) = told(&options);
+    assert_eq!(twice[..once.len()], once);
+    assert!(
+        twice[once.len()..].iter().all(|told| (1_001..=2_000).contains(&told.0) && told.1 == 2_000),
+        "{twice:?}"
+    );
+    assert_eq!(twice.last(), Some(&(2_000, 2_000)));
+    options.workloads[0].pace = rate(500);
+    options.workloads[0].passes = 2;
+    assert_eq!(length(&options), Length::Requests(10_000));
 }
 
 #[test]

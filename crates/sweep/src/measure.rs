@@ -123,8 +123,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Measures what `search` asks for and is not known, as far as it belongs to `shard`. `moved` hears of requests as
-    /// they are sent in, from any thread, and may call it off.
+    /// Measures what `search` asks for and is not known, as far as it belongs to `shard`. `moved` hears of progress
+    /// from any thread, and may call it off.
     pub fn measure(
         &mut self,
         search: &SearchKind,
@@ -172,7 +172,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Measures one point, which can be built. `moved` hears of requests as they are sent in, and may call it off.
+    /// Measures one point, which can be built. `moved` hears of progress, and may call it off.
     ///
     /// # Errors
     /// It cannot be run.
@@ -271,9 +271,8 @@ impl Runner<'_> {
         let workloads = self.options.workloads.iter().map(|w| RunWorkload { export, ..w.clone() });
         let options = RunOptions { workloads: workloads.collect(), ..self.options.clone() };
         let mut told = 0;
-        let follow = |progress: Progress| {
-            (self.moved)(progress.issued - std::mem::replace(&mut told, progress.issued))
-        };
+        let follow =
+            |progress: Progress| (self.moved)(progress.done - std::mem::replace(&mut told, progress.done));
         let result = nandu_sim::run(&stack, &options, follow)
             .map_err(|error| SweepError::Run { point: label(), error })?;
         Ok(figures(&result))

@@ -32,11 +32,11 @@ fn size(text: &str) -> Result<ByteLen, String> {
 fn tenant(text: &str) -> Result<(String, String), String> {
     let right = "write NAME=TRACE, for example web=WebSearch1.spc";
     let (name, trace) = text.split_once('=').ok_or(right)?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    match name.is_empty() || trace.is_empty() || !name.chars().all(plain) {
-        true => Err(format!("a name has letters, digits, `-` and `_`; {right}")),
-        false => Ok((name.into(), trace.into())),
+    nandu_experiment::advise::tenant_name(name).map_err(|why| format!("{why}; {right}"))?;
+    if trace.is_empty() {
+        return Err(format!("there is no trace; {right}"));
     }
+    Ok((name.into(), trace.into()))
 }
 
 /// `nandu advise`.

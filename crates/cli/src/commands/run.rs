@@ -18,6 +18,7 @@ use crate::talk::Talk;
 use crate::tenancy;
 use crate::verdict::{self, Row};
 use nandu_base::Phase;
+use nandu_sim::replay::Length;
 use nandu_sim::result::{Latency, LayerResult};
 use nandu_sim::verify::{VerifiedError, run_verified};
 use nandu_sim::{Extension, RunOptions, RunResult, RunWorkload};
@@ -74,7 +75,7 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
 fn alone(plan: &Plan, shared: &mut RunResult, talk: Talk) -> Result<(), Failure> {
     let stack = &plan.opened.stack;
     let mut seen = vec![(0u128, 0u128); shared.tenants.len()];
-    let bar = talk.bar(plan.requests(), "requests");
+    let bar = talk.runs(plan.options.workloads.iter().map(|w| Length::of([(requests_of(w), w.pace())])));
     for (place, workload) in plan.options.workloads.iter().enumerate() {
         let tenant = usize::from(stack.exports[workload.export].tenant.0) - 1;
         let (own, measured) = (measured(&shared.tenants[tenant].all), measured(&shared.all).max(1));
@@ -105,7 +106,7 @@ fn measured(latency: &Latency) -> u64 {
 
 /// The run with every read checked.
 fn verified(plan: &Plan, talk: Talk) -> Result<Vec<Row>, Failure> {
-    let bar = talk.bar(plan.requests(), "requests");
+    let bar = talk.runs([plan.length()]);
     let result = run_verified(&plan.opened.stack, &plan.options, bar.follow());
     bar.clear();
     let label = plan.opened.label.clone();

@@ -143,7 +143,8 @@ pub fn explain(plan: &mut Plan, args: &ExplainArgs, sampled: bool, talk: Talk) -
 
 /// How many further turns of the load of `plan` it takes to be steady: requests of the last one are looked at.
 fn turns(plan: &Plan, talk: Talk) -> Result<u32, Failure> {
-    let bar = talk.bar(plan.requests(), "requests, to find when the stack is steady");
+    let bar = talk
+        .bar(plan.length().amount(), &format!("{}, to find when the stack is steady", plan.length().unit()));
     let result = nandu_sim::run(&plan.opened.stack, &plan.options, bar.follow());
     bar.clear();
     Ok(result?.extended)
@@ -151,7 +152,7 @@ fn turns(plan: &Plan, talk: Talk) -> Result<u32, Failure> {
 
 /// The window in which the slowest request was under way, with a quarter of its latency before and after.
 fn around_the_slowest(plan: &Plan, turn: u32, talk: Talk) -> Result<(Span, Span), Failure> {
-    let bar = talk.bar(plan.requests(), "requests, to find the slowest");
+    let bar = talk.bar(plan.length().amount(), &format!("{}, to find the slowest", plan.length().unit()));
     let (stack, options) = (&plan.opened.stack, &plan.options);
     let done = run_tapped(stack, options, Slowest::new(1), Look { turn, ..Look::default() }, bar.follow());
     bar.clear();
@@ -185,7 +186,7 @@ fn run(
         log: out.map(|out| Log::new(out, exports.collect())),
         picture: window.map(|(from, to)| Picture::new(from, to)),
     };
-    let bar = talk.bar(plan.requests(), "requests");
+    let bar = talk.runs([plan.length()]);
     let look = Look { lanes: window, samples: sampled, turn };
     let done = run_tapped(&plan.opened.stack, &plan.options, taps, look, bar.follow());
     bar.clear();

@@ -4,8 +4,10 @@ use super::choice::SPARE;
 use super::load::Load;
 use super::{Advisor, Variant, Variants};
 use crate::failure::Failure;
-use crate::format::{figure, shares, thousandths, time, words};
+use crate::format::{count, figure, plural, shares, thousandths, time, words};
 use crate::open::Spare;
+use crate::verdict::Caution;
+use nandu_sim::steady::{State, TOO_SHORT};
 use nandu_stack::{BuildOptions, BuiltPart};
 use nandu_sweep::axis::{Axis, Step};
 use nandu_sweep::bound::{Bound, Side};
@@ -210,6 +212,7 @@ impl Advice {
         };
         let Some(best) = &advice.best else { return Ok(advice) };
         let Some(variant) = advisor.variant(best.point) else { return Ok(advice) };
+        advisor.is_found();
         let tight = tightest(advisor, best);
         // A tenant whose latency is the tightest bound is asked what its own requests wait for.
         let tenant = tight.and_then(|bound| bound.metric.name.strip_prefix("tenant.")?.split('.').next());
@@ -249,6 +252,29 @@ impl Advice {
         advice.larger = larger.filter(|_| next.is_none() && !advice.meets);
         (advice.next, advice.checks, advice.confidence) = (next, checks, confidence);
         Ok(advice)
+    }
+
+    /// What a reader must know before believing the figures of the variants that ran all requests.
+    pub fn cautions(&self) -> Vec<Caution> {
+        let which = |state: State| {
+            let is = |row: &&Row| row.state == state.name();
+            let among = if self.best.iter().any(|best| is(&best)) { ", the best among them," } else { "" };
+            let (n, all) = (self.rows.iter().filter(is).count(), self.rows.len() as u64);
+            (n > 0).then(|| {
+                format!("{} of {} that ran all requests{among}", count(n as u64), plural(all, "variant"))
+            })
+        };
+        let unsteady = which(State::NotSteady).map(|which| Caution {
+            text: format!(
+                "{which} not in steady state: a longer load or --extend comes nearer to what lasts"
+            ),
+            serious: true,
+        });
+        let short = which(State::TooShort).map(|which| Caution {
+            text: format!("{which} {TOO_SHORT}; a longer load says more"),
+            serious: false,
+        });
+        unsteady.into_iter().chain(short).collect()
     }
 
     /// One line for the head of the winning file.

@@ -2,7 +2,8 @@
 
 use crate::plan::{Common, Made, extended, requests_of};
 use nandu_base::Span;
-use nandu_sim::replay::Renew;
+use nandu_sim::replay::{Length, Renew};
+use nandu_sim::run::length;
 use nandu_sim::{Extension, Pace, RunOptions, RunWorkload};
 use nandu_sweep::id::Shared;
 use nandu_sweep::racing::PARTS;
@@ -44,6 +45,11 @@ impl Load {
     /// All of it.
     pub fn whole(&self) -> &RunOptions {
         &self.parts[PARTS.len() - 1].0
+    }
+
+    /// How long all of it is.
+    pub fn length(&self) -> Length {
+        length(self.whole())
     }
 
     /// Requests of all of it.

@@ -22,6 +22,7 @@ use choice::{Drives, PART, Part};
 use cost::Prices;
 use load::Load;
 use nandu_base::{BadLines, ByteLen, Op, Precondition, Registry, Span};
+use nandu_sim::replay::Length;
 use nandu_sim::tap::{Ended, Look, Slowest, Tap, run_tapped};
 use nandu_sim::{Extension, RunOptions, RunWorkload};
 use nandu_stack::{BuildOptions, Stack, StackFile};
@@ -37,7 +38,7 @@ use nandu_trace::fit::Fit;
 use nandu_trace::pages::{PAGE, PageSet};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Variants that are measured one by one at most.
 const EXHAUSTIVE: usize = 512;
@@ -116,7 +117,9 @@ pub struct Advisor<'a> {
     doors: Vec<Door>,
     threads: usize,
     seed: u64,
-    bar: Bar<'a>,
+    talk: Talk<'a>,
+    /// How far runs are, from the first one on: what came before says nothing of how long they take.
+    bar: Mutex<Option<Arc<Bar<'a>>>>,
     /// What is known by name.
     known: Mutex<BTreeMap<Id, Figures>>,
     journal: Mutex<Option<Journal>>,
@@ -168,23 +171,42 @@ fn of_one(bound: &Bound, tenant: &str) -> Bound {
     Bound { text, metric: Metric { name, kind: bound.metric.kind }, ..bound.clone() }
 }
 
+/// What is wrong with the name of a tenant, which a key of the winner's stack file is.
+///
+/// # Errors
+/// It has other letters than such keys have.
+pub fn tenant_name(name: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match name.is_empty() || !name.chars().all(plain) {
+        true => Err("a name has letters, digits, `-` and `_`".into()),
+        false => Ok(()),
+    }
+}
+
 /// The tenants with the requests of each, as many for each.
 fn tenants(asked: &Asked) -> Result<Vec<(&str, Vec<&Replay>)>, Failure> {
     let mut out: Vec<(&str, Vec<&Replay>)> = Vec::new();
+    if !asked.tenants.is_empty() && !asked.traces.is_empty() {
+        return Err(Failure::input(
+            "there are traces and tenants: a trace runs by itself, those of tenants at the same time",
+        )
+        .with_help("give each trace to a tenant, or none"));
+    }
     for (tenant, load) in &asked.tenants {
+        tenant_name(tenant).map_err(|why| Failure::input(format!("tenant `{}`: {why}", visible(tenant))))?;
         match out.iter_mut().find(|known| known.0 == tenant) {
             Some(known) => known.1.push(load),
             None => out.push((tenant, vec![load])),
         }
     }
     if let [(alone, _)] = out[..] {
-        let message = format!("--tenant: `{alone}` is the only tenant");
-        return Err(Failure::input(message).with_help("give its traces without --tenant, or another tenant"));
+        let message = format!("tenant `{alone}` is the only tenant");
+        return Err(Failure::input(message).with_help("give its traces by themselves, or another tenant"));
     }
     let uneven = out.windows(2).find(|two| two[0].1.len() != two[1].1.len());
     if let Some([a, b]) = uneven {
         let traces = |load: &[&Replay]| plural(load.len() as u64, "trace");
-        let message = format!("--tenant: `{}` has {}, `{}` has {}", a.0, traces(&a.1), b.0, traces(&b.1));
+        let message = format!("tenants: `{}` has {}, `{}` has {}", a.0, traces(&a.1), b.0, traces(&b.1));
         return Err(Failure::input(message).with_help(
             "the first traces of all tenants run together, then the second ones: give as many for each",
         ));
@@ -251,8 +273,6 @@ impl<'a> Advisor<'a> {
         };
         let common = Common { seed, precondition, registry: &registry, talk };
         let loads = loads(asked, common, &doors)?;
-        let each: u64 = loads.iter().map(Load::requests).sum();
-        let runs = if asked.exhaustive { space.len() as u64 } else { budget(asked, space.len()) };
         let mut advisor = Advisor {
             asked,
             variants,
@@ -264,7 +284,8 @@ impl<'a> Advisor<'a> {
             doors,
             threads: asked.threads,
             seed,
-            bar: talk.bar(each * runs, "requests at most"),
+            talk,
+            bar: Mutex::default(),
             known: Mutex::default(),
             journal: Mutex::default(),
         };
@@ -277,9 +298,7 @@ impl<'a> Advisor<'a> {
             if !known.is_empty() {
                 talk.note(format!("{} known already", plural(known.len() as u64, "run")));
             }
-            if damaged > 0 {
-                talk.warning(format!("{} of the journal damaged; measured again", plural(damaged, "line")));
-            }
+            crate::sweep::damaged(folder, damaged, talk);
             (advisor.known, advisor.journal) = (Mutex::new(known), Mutex::new(Some(journal)));
         }
         Ok(advisor)
@@ -304,7 +323,35 @@ impl<'a> Advisor<'a> {
 
     /// The work is done.
     pub fn ends(&self) {
-        self.bar.clear();
+        *self.bar.lock().expect("no holder panics") = None;
+    }
+
+    /// Progress of runs. The first begins with that of the search, which may end sooner.
+    fn bar(&self) -> Arc<Bar<'a>> {
+        let mut bar = self.bar.lock().expect("no holder panics");
+        let bar = bar.get_or_insert_with(|| {
+            let points = self.space.len();
+            let runs = if self.asked.exhaustive { points as u64 } else { budget(self.asked, points) };
+            Arc::new(self.begun(runs * 2, "at most"))
+        });
+        Arc::clone(bar)
+    }
+
+    /// Progress of so many halves of a run of everything.
+    fn begun(&self, halves: u64, how: &str) -> Bar<'a> {
+        let lengths = || self.loads.iter().map(Load::length);
+        let all = lengths().map(Length::amount).fold(0, u64::saturating_add);
+        let unit = lengths().map(Length::unit).max().unwrap_or_default();
+        self.talk.bar(all.saturating_mul(halves) / 2, &format!("{unit} {how}"))
+    }
+
+    /// The search is over, and the best is looked at: where its slowest requests spend their time, halves of the load, and another seed.
+    fn is_found(&self) {
+        // What a runtime ends is run once more, to count its requests.
+        let more =
+            if self.loads.iter().any(|load| matches!(load.length(), Length::Millis(_))) { 2 } else { 0 };
+        let bar = Arc::new(self.begun(7 + more, "to check the best"));
+        *self.bar.lock().expect("no holder panics") = Some(bar);
     }
 }
 
@@ -440,7 +487,7 @@ impl Advisor<'_> {
         if let Some(known) = self.known.lock().expect("no holder panics").get(&id) {
             return Ok(known.clone());
         }
-        let result = nandu_sim::run(&variant.stack, options, self.bar.follow())?;
+        let result = nandu_sim::run(&variant.stack, options, self.bar().follow())?;
         let record = Record { id, figures: figures(&result) };
         if let Some(journal) = self.journal.lock().expect("no holder panics").as_mut() {
             journal.append(&record)?;
@@ -451,7 +498,7 @@ impl Advisor<'_> {
 
     /// How many requests a run sends.
     fn sent(&self, variant: &Variant, options: &RunOptions) -> Result<u64, Failure> {
-        let result = nandu_sim::run(&variant.stack, options, self.bar.follow())?;
+        let result = nandu_sim::run(&variant.stack, options, self.bar().follow())?;
         Ok(result.all.requests + result.all.failed)
     }
 
@@ -508,7 +555,7 @@ impl Advisor<'_> {
             let requests: u64 = counted.map(|(_, workload)| requests_of(workload)).sum();
             let slow = (requests / 100).clamp(1, SLOW as u64) as usize;
             let tap = SlowestOf { only: door, slowest: Slowest::new(slow) };
-            let seen = run_tapped(&variant.stack, &options, tap, Look::default(), self.bar.follow())?;
+            let seen = run_tapped(&variant.stack, &options, tap, Look::default(), self.bar().follow())?;
             for request in seen.tap.slowest.into_sorted() {
                 for phase in nandu_base::Phase::ALL {
                     *sums.entry(phase.name()).or_default() += request.path.get(phase).0;
@@ -538,7 +585,16 @@ impl Measure for &Advisor<'_> {
 
     fn costs(&mut self, points: &[usize]) -> Result<Vec<Option<u64>>, Failure> {
         let advisor: &Advisor<'_> = self;
-        Ok(parallel::map(points, advisor.threads, |&point| Some(advisor.variant(point)?.cost)))
+        // Before the first run that is the work; between runs there is little of it.
+        let is_first = !points.is_empty() && advisor.bar.lock().expect("no holder panics").is_none();
+        let bar = is_first.then(|| advisor.talk.bar(points.len() as u64, "variants priced"));
+        Ok(parallel::map(points, advisor.threads, |&point| {
+            let cost = advisor.variant(point).map(|variant| variant.cost);
+            if let Some(bar) = &bar {
+                bar.add(1);
+            }
+            cost
+        }))
     }
 
     fn measure(&mut self, points: &[(usize, usize)]) -> Result<Vec<Option<Seen>>, Failure> {
@@ -605,9 +661,16 @@ fn together(advisor: &Advisor, tenants: &[(&str, Vec<&Replay>)]) -> Result<Strin
     for (place, (workload, (tenant, loads))) in (0..).zip(workloads) {
         let replay = loads[0];
         let quoted = |text: &str| toml::Value::String(text.into()).to_string();
-        let name = replay.trace.as_ref().and_then(Source::name).unwrap_or("TRACE");
+        let name = replay.trace.as_ref().and_then(Source::name).unwrap_or_default();
         let source = match generator(name) {
             Some(_) => format!("generator = {}", quoted(name)),
+            // Requests that were handed over have no file.
+            None if name.is_empty() => {
+                format!(
+                    "# The requests of {}: name a file of them.\ntrace = \"TRACE\"",
+                    visible(&workload.trace.meta().source)
+                )
+            }
             None => {
                 let whole = |name: &str| {
                     let path = std::path::absolute(name);
@@ -648,4 +711,94 @@ fn together(advisor: &Advisor, tenants: &[(&str, Vec<&Replay>)]) -> Result<Strin
         }
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::talk::{Listener, Work};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Hears how much work there is, and how much of it is done.
+    #[derive(Default)]
+    struct Ear(Mutex<Vec<(String, Arc<Heard>)>>);
+
+    #[derive(Default)]
+    struct Heard {
+        total: AtomicU64,
+        done: AtomicU64,
+    }
+
+    struct Counted(Arc<Heard>);
+
+    impl Listener for Ear {
+        fn note(&self, _: &str) {}
+        fn warning(&self, _: &str) {}
+        fn begins(&self, total: Option<u64>, what: &str) -> Box<dyn Work> {
+            let heard = Arc::new(Heard::default());
+            heard.total.store(total.unwrap_or(0), Ordering::Relaxed);
+            self.0.lock().expect("no holder panics").push((what.into(), Arc::clone(&heard)));
+            Box::new(Counted(heard))
+        }
+    }
+
+    impl Work for Counted {
+        fn done(&self, more: u64) {
+            self.0.done.fetch_add(more, Ordering::Relaxed);
+        }
+        fn grows(&self, more: u64) {
+            self.0.total.fetch_add(more, Ordering::Relaxed);
+        }
+        fn ends(&self) {}
+    }
+
+    /// What each part of the work is, how much there was to do and how much was done.
+    fn heard(replay: Replay) -> Vec<(String, u64, u64)> {
+        let asked = Asked {
+            traces: vec![Replay { extend: Some(0), ..replay }],
+            p99: Some(Span::from_secs(10)),
+            stack: Some("small-ssd".into()),
+            axis: vec!["device.ssd.spare_factor=0.1,0.2".into()],
+            budget: Some(4),
+            threads: 1,
+            ..Asked::default()
+        };
+        let (ear, registry) = (Ear::default(), nandu_sim::builtin());
+        let advisor = Advisor::prepare(&asked, &registry, Talk::to(&ear)).expect("it is right");
+        let found = advisor.find().expect("it runs");
+        assert!(Advice::of(&advisor, &found).expect("it runs").meets);
+        drop(advisor);
+        let heard = ear.0.into_inner().expect("no holder panics");
+        let of = |heard: &AtomicU64| heard.load(Ordering::Relaxed);
+        heard.into_iter().map(|(what, n)| (what, of(&n.total), of(&n.done))).collect()
+    }
+
+    #[test]
+    fn each_part_of_the_work_has_its_own_progress() {
+        let load =
+            Replay { trace: Some("uniform".to_string().into()), limit: Some(1600), ..Replay::default() };
+        let heard = heard(load);
+        let [(priced, 2, 2), (search, 6400, searched), (checks, 5600, 5600)] = &heard[heard.len() - 3..]
+        else {
+            panic!("{heard:?}");
+        };
+        assert_eq!(
+            [priced, search, checks],
+            ["variants priced", "requests at most", "requests to check the best"]
+        );
+        assert!((1600..=6400).contains(searched), "{heard:?}");
+    }
+
+    #[test]
+    fn what_a_runtime_ends_is_searched_and_checked_by_its_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let job = "[a]\nioengine=libaio\niodepth=4\nrw=randread\nsize=1m\nruntime=200ms\ntime_based\n";
+        let file = folder.path().join("job.fio");
+        std::fs::write(&file, job).expect("it can be written");
+        let load = Replay { trace: Some(file.display().to_string().into()), ..Replay::default() };
+        let heard = heard(load);
+        let [.., (search, 800, _), (checks, 900, 900)] = &heard[..] else { panic!("{heard:?}") };
+        let unit = "ms of simulated time";
+        assert_eq!((search, checks), (&format!("{unit} at most"), &format!("{unit} to check the best")));
+    }
 }

@@ -129,7 +129,7 @@ impl Lab<'_> {
     }
 
     fn watch_plans(&self, plans: Vec<Plan>, cap: u32) -> Result<Runs, Failure> {
-        let bar = self.talk.bar(plans.iter().map(Plan::requests).sum(), "requests");
+        let bar = self.talk.runs(plans.iter().map(Plan::length));
         let runs = parallel::map(&plans, self.jobs, |plan| {
             let look = Look { samples: true, ..Look::default() };
             let seen = run_tapped(&plan.opened.stack, &plan.options, Every::default(), look, bar.follow());

@@ -6,14 +6,12 @@ mod text;
 use crate::UNMET;
 use crate::args::AdviseArgs;
 use crate::failure::Failure;
-use crate::format::{count, plural};
 use crate::output::{self, Kind};
 use crate::parallel;
 use crate::replay::{Replay, file_of_columns};
 use crate::source::generator;
 use crate::talk::Talk;
-use nandu_experiment::advise::{Advice, Advisor, Asked, Row, winner};
-use nandu_sim::steady::{State, TOO_SHORT};
+use nandu_experiment::advise::{Advice, Advisor, Asked, winner};
 use std::path::{Path, PathBuf};
 
 /// Advises.
@@ -35,7 +33,7 @@ pub fn advise(args: &AdviseArgs, talk: Talk) -> Result<u8, Failure> {
         true => output::print_json(&advice)?,
         false => output::print(&text::text(&advice))?,
     }
-    cautions(&advice, talk);
+    advice.cautions().iter().for_each(|caution| caution.say(talk));
     let written = |path: &Path, text: &str| {
         output::write_file(path, |out| {
             out.write_all(text.as_bytes()).map_err(|e| Failure::unwritable(path, &e))
@@ -52,26 +50,6 @@ pub fn advise(args: &AdviseArgs, talk: Talk) -> Result<u8, Failure> {
         talk.note(format!("report written to {}", path.display()));
     }
     Ok(if advice.meets { 0 } else { UNMET })
-}
-
-/// What a reader must know before believing the figures of the variants that ran all requests.
-fn cautions(advice: &Advice, talk: Talk) {
-    let which = |state: State| {
-        let is = |row: &&Row| row.state == state.name();
-        let among = if advice.best.iter().any(|best| is(&best)) { ", the best among them," } else { "" };
-        let (n, all) = (advice.rows.iter().filter(is).count(), advice.rows.len() as u64);
-        (n > 0).then(|| {
-            format!("{} of {} that ran all requests{among}", count(n as u64), plural(all, "variant"))
-        })
-    };
-    if let Some(which) = which(State::NotSteady) {
-        talk.warning(format!(
-            "{which} not in steady state: a longer load or --extend comes nearer to what lasts"
-        ));
-    }
-    if let Some(which) = which(State::TooShort) {
-        talk.note(format!("{which} {TOO_SHORT}; a longer load says more"));
-    }
 }
 
 fn asked(args: &AdviseArgs) -> Asked {

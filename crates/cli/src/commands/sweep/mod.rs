@@ -14,10 +14,8 @@ use crate::report::front;
 use crate::source;
 use crate::table::Table;
 use crate::talk::Talk;
-use crate::verdict::Caution;
 use nandu_base::ByteLen;
-use nandu_experiment::sweep::{Asked, Prepared, Question, program};
-use nandu_sim::steady::{State, TOO_SHORT};
+use nandu_experiment::sweep::{Asked, Prepared, Question, damaged, program};
 use nandu_sim::{Extension, RunOptions, RunWorkload};
 use nandu_sweep::measure::Bench;
 use nandu_sweep::survey::with_settings;
@@ -90,29 +88,20 @@ fn take_up(args: &SweepArgs, bench: &mut Bench<'_>, talk: Talk) -> Result<Option
         return Ok(None);
     }
     let program = program()?;
-    let damaged = |folder: &Path, lines: u64| {
-        if lines > 0 {
-            let lines = plural(lines, "line");
-            talk.warning(format!(
-                "{}: {lines} of the journal damaged; what they held is measured again",
-                folder.display()
-            ));
-        }
-    };
     let mut journal = None;
     if let Some(folder) = &args.out {
         // A dry run makes nothing.
         if args.dry_run && folder.join(nandu_sweep::journal::NAME).is_file() {
-            damaged(folder, bench.take_from(folder, &program, None)?);
+            damaged(folder, bench.take_from(folder, &program, None)?, talk);
         } else if !args.dry_run {
             let (own, lines) = bench.resume(folder, &program)?;
-            damaged(folder, lines);
+            damaged(folder, lines, talk);
             output::remove_parts(folder, &WITHIN.map(|(name, _)| name))?;
             journal = Some(own);
         }
     }
     for folder in &args.from {
-        damaged(folder, bench.take_from(folder, &program, journal.as_mut())?);
+        damaged(folder, bench.take_from(folder, &program, journal.as_mut())?, talk);
     }
     Ok(journal)
 }
@@ -200,7 +189,7 @@ fn say(args: &SweepArgs, prepared: &Prepared, outcome: &Outcome, talk: Talk) -> 
             output::print(&format!("{}\n{}\n", text::table(&prepared.sweep, outcome), lines.join("\n")))?;
         }
     }
-    let cautions = cautions(prepared, outcome);
+    let cautions = prepared.cautions(outcome);
     cautions.iter().for_each(|caution| caution.say(talk));
     let within = |name: &str| args.out.as_ref().map(|folder| folder.join(name));
     let page = || {
@@ -240,59 +229,6 @@ fn write(path: &Path, bytes: &[u8], talk: Talk) -> Result<(), Failure> {
     output::write_file(path, |out| out.write_all(bytes).map_err(|e| Failure::unwritable(path, &e)))?;
     talk.note(format!("{} written", path.display()));
     Ok(())
-}
-
-/// What a reader must know before believing the figures.
-fn cautions(prepared: &Prepared, outcome: &Outcome) -> Vec<Caution> {
-    use nandu_sweep::Figure;
-    let mut out = Vec::new();
-    let mut say = |serious, text| out.push(Caution { text, serious });
-    for workload in &prepared.options.workloads {
-        let meta = workload.trace.meta();
-        if meta.origin.name() == "stand-in" {
-            say(false, format!("`{}` is a generated load, not a recorded trace", meta.format));
-        }
-    }
-    let unworn = outcome.rows.iter().filter(|r| r.figures.contains(&Some(Figure::Unworn))).count();
-    if unworn > 0 {
-        let points = plural(unworn as u64, "point");
-        say(
-            true,
-            format!(
-                "{points} erased nothing in some flash: such a lifetime meets any bound and says little; see --repeat"
-            ),
-        );
-    }
-    let unsteady = outcome.rows.iter().filter(|r| r.state == State::NotSteady).count();
-    if unsteady > 0 {
-        let points = plural(unsteady as u64, "point");
-        let (count, hint) = match prepared.sweep.allow_unsteady {
-            true => ("", ""),
-            false => (" and do not count", "; --allow-unsteady lets them count"),
-        };
-        say(
-            true,
-            format!(
-                "{points} not in steady state{count}: a longer load, --extend or --precondition aged come nearer to what lasts{hint}"
-            ),
-        );
-    }
-    let short = outcome.rows.iter().filter(|r| r.state == State::TooShort).count();
-    if short > 0 {
-        let points = plural(short as u64, "point");
-        say(false, format!("{points} {TOO_SHORT}; a longer load or --repeat says more"));
-    }
-    let saturated = outcome.rows.iter().filter(|r| !r.kept_up).count();
-    if saturated > 0 {
-        let points = plural(saturated as u64, "point");
-        say(
-            true,
-            format!(
-                "{points} saturated: latencies measure the queue there; lower the load (--time-scale, --rate) or use --closed"
-            ),
-        );
-    }
-    out
 }
 
 /// The winning stack, with where it comes from.
