@@ -12,9 +12,9 @@ from __future__ import annotations
 import sys
 from bisect import insort
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import nandu
 from nandu.policies import Arrival, Cause, Flash, Hit, Look, MapSize, Plane, Recall, Request, Room, Tenants, Units
@@ -152,11 +152,11 @@ class Greedy(nandu.Victim):
 
 
 @nandu.register("my-dftl")
-class Dftl(nandu.Mapping):
+class Dftl(nandu.Map):
     """Single entries are in RAM, 8 bytes each; the one that was used longest ago goes. `dftl` of Nandu."""
 
     source = "Gupta, Kim, Urgaonkar, ASPLOS 2009"
-    draws = ({"cmt_size": 24}, {"cmt_size": 160})
+    draws: ClassVar[Sequence[Mapping[str, Any]]] = ({"cmt_size": 24}, {"cmt_size": 160})
 
     def __init__(self, size: MapSize) -> None:
         self.room = max(2, min(size.ram // 8, size.pages))

@@ -35,7 +35,7 @@ pub trait Family: 'static {
 }
 
 /// What the file of a policy declares, whatever its family. Implemented for the type of its options, whose fields
-/// say unit, range and default in their doc comments, and are refused by name when they are unknown.
+/// say unit, range and default in their doc comments. An option that its schema does not name is refused.
 pub trait Declared: DeserializeOwned + JsonSchema + fmt::Debug + Send + Sync + 'static {
     /// The word after `kind =`.
     const NAME: &'static str;

@@ -38,25 +38,34 @@ fn every_map_by_its_options() {
 #[test]
 #[should_panic(expected = "is wrong, seed 1, pages of one owner")]
 fn a_map_that_forgets_moves_is_found() {
-    conformance::run(&Forgetful, 1);
+    conformance::run(&Wrong::ForgetsMoves, 1);
 }
 
-/// A page map that does not enter what collection has moved.
-#[derive(Debug)]
-struct Forgetful;
+#[test]
+#[should_panic(expected = "is wrong, seed 1, pages of one owner")]
+fn a_map_that_outlives_a_loss_of_power_is_found() {
+    conformance::run(&Wrong::KeepsItsRam, 1);
+}
 
-impl MapOptions for Forgetful {
-    type Map = Forgets;
+/// Page maps that are wrong in one way each.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Wrong {
+    ForgetsMoves,
+    KeepsItsRam,
+}
 
-    fn build(&self, given: Given<'_>) -> Result<Forgets, BuildError> {
-        Ok(Forgets(PageMap::new(given.shape.pages)))
+impl MapOptions for Wrong {
+    type Map = WrongMap;
+
+    fn build(&self, given: Given<'_>) -> Result<WrongMap, BuildError> {
+        Ok(WrongMap(PageMap::new(given.shape.pages), *self))
     }
 }
 
 #[derive(Clone, Debug)]
-struct Forgets(PageMap);
+struct WrongMap(PageMap, Wrong);
 
-impl Mapping for Forgets {
+impl Mapping for WrongMap {
     const PAGED: bool = false;
 
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
@@ -72,20 +81,31 @@ impl Mapping for Forgets {
     }
 
     fn reset(&mut self) {
-        self.0.reset();
+        if self.1 != Wrong::KeepsItsRam {
+            self.0.reset();
+        }
     }
 
     fn prefetch(&self, _: Lpn) {}
 
-    fn relocate(&mut self, _: Lpn, _: Ppn, _: &mut MapOps) {}
+    fn relocate(&mut self, lpn: Lpn, to: Ppn, _: &mut MapOps) {
+        if self.1 != Wrong::ForgetsMoves {
+            self.0.set(lpn, to);
+        }
+    }
 
     fn ram(&self) -> u64 {
         self.0.ram()
     }
 }
 
+/// All turns but those of gathering.
+fn turn() -> impl Strategy<Value = u8> {
+    prop_oneof![12 => 0u8..10, 1 => 16u8..18]
+}
+
 fn turns() -> impl Strategy<Value = Vec<(u8, u32, u32)>> {
-    prop::collection::vec((0u8..10, 0u32..60, 0u32..4000), 1..150)
+    prop::collection::vec((turn(), 0u32..60, 0u32..4000), 1..150)
 }
 
 proptest! {
@@ -104,7 +124,7 @@ proptest! {
 
     #[test]
     fn cftl_that_switches(
-        turns in prop::collection::vec((0u8..16, 0u32..60, 0u32..4000), 1..250),
+        turns in prop::collection::vec((0u8..18, 0u32..60, 0u32..4000), 1..250),
         ram in 24u64..200,
         reads in 1u16..4,
         writes in 0u16..3,

@@ -116,7 +116,7 @@ pub mod victim {
 pub mod mapping {
     pub use nandu_device::ssd::mapping::{Maps, late, policy};
     pub use nandu_ftl::mapping::{
-        DataProgram, Directory, EvictionWrite, Given, MapCounts, MapOp, MapOps, MapOptions, MapShape,
+        DataProgram, Directory, EvictionWrite, Gather, Given, MapCounts, MapOp, MapOps, MapOptions, MapShape,
         Mapping, PagedOptions, Store, Tp, conformance,
     };
     pub use nandu_ftl::{Lpn, Ppn};

@@ -19,14 +19,14 @@ from nandu._results import Advice, Curves, Race, Reproduction, Result, Sweep, Ve
 from nandu._runs import advise, compare, mrc, reproduce, run, sweep, verify
 from nandu._stack import Stack
 from nandu._trace import Trace
-from nandu.policies import Mapping, Prefetcher, Replacement, Scheduler, Victim, register
+from nandu.policies import Map, Prefetcher, Replacement, Scheduler, Victim, register
 
 __all__ = [
     "Advice",
     "Curves",
     "Error",
     "InputError",
-    "Mapping",
+    "Map",
     "Prefetcher",
     "Race",
     "Replacement",

@@ -30,8 +30,7 @@ import inspect
 import json
 import types
 import typing
-from collections import abc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from nandu import _nandu
@@ -46,8 +45,8 @@ __all__ = [
     "Flash",
     "Hit",
     "Look",
+    "Map",
     "MapSize",
-    "Mapping",
     "Plane",
     "Planes",
     "Prefetcher",
@@ -228,7 +227,7 @@ class Until(NamedTuple):
 class _Policy:
     source: ClassVar[str] = ""
     """Where it was published."""
-    draws: ClassVar[Sequence[abc.Mapping[str, Any]]] = ({},)
+    draws: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
     """Options with which the verified simulation draws it, each as often as any other."""
 
     def _missing(self, method: str) -> NotImplementedError:
@@ -295,7 +294,7 @@ class Replacement(_Policy):
         """Bytes of memory that it would take in a drive."""
         return 0
 
-    def counters(self) -> abc.Mapping[str, int]:
+    def counters(self) -> Mapping[str, int]:
         """Its figures by name, which ends with the unit."""
         return {}
 
@@ -360,7 +359,7 @@ class Scheduler(_Policy):
     def set_weight(self, tenant: int, weight: int) -> None:
         """The weight of a tenant is another from here on."""
 
-    def counters(self) -> abc.Mapping[str, int]:
+    def counters(self) -> Mapping[str, int]:
         """Its figures by name, which ends with the unit."""
         return {}
 
@@ -381,13 +380,13 @@ class Victim(_Policy):
         raise self._missing("victim")
 
 
-class Mapping(_Policy):
+class Map(_Policy):
     """Which entries of a drive's map are in its RAM. `lookup`, `update`, `moved` and `changed` are needed.
 
-    The map is in translation pages on the flash, and an entry says where a page lies. The drive keeps what lies on the flash, and a table of pages that
-    collection has moved; a class decides what is read, kept and written. What it answers is held against where pages really lie. A loss of power begins with a new
-    instance. Stacks give `cmt_size`, `gc_batch`, `eviction_write` and `data_program` as for any map on the flash; `draws` needs a `cmt_size` that is far too small
-    for a drive of some hundred pages."""
+    The map is in translation pages on the flash, and an entry says where a page lies. The drive keeps what lies on the flash, and a table of
+    pages that collection has moved; a class decides what is read, kept and written. What it answers is held against where pages really lie.
+    A loss of power begins with a new instance. Stacks give `cmt_size`, `gc_batch`, `eviction_write` and `data_program` as for any map on the
+    flash; `draws` needs a `cmt_size` that is far too small for a drive of some hundred pages."""
 
     whole_pages: ClassVar[bool] = False
     """A translation page is in RAM with all its entries or with none. One that is there is written without being read before."""
@@ -407,10 +406,11 @@ class Mapping(_Policy):
         raise self._missing("update")
 
     def moved(self, lpn: int, place: int, flash: Flash) -> bool:
-        """Collection has moved the page. True where its entry is in RAM, and says so now; otherwise the drive enters it later. It is no use of the entry."""
+        """Collection has moved the page, which is no use of its entry. True where that is in RAM, and says so now; else the drive enters it
+        later."""
         raise self._missing("moved")
 
-    def changed(self, tp: int) -> abc.Mapping[int, int | None] | TranslationPage:
+    def changed(self, tp: int) -> Mapping[int, int | None] | TranslationPage:
         """The translation page is being written: its entries in RAM that were changed, by logical page. They count as unchanged from here on."""
         raise self._missing("changed")
 
@@ -422,7 +422,7 @@ class Mapping(_Policy):
         """Its invariants: what it asserts is reported by the verified simulation with its seed."""
 
 
-FAMILIES: dict[str, type[_Policy]] = {"mapping": Mapping, "replacement": Replacement, "prefetcher": Prefetcher, "scheduler": Scheduler, "victim": Victim}
+FAMILIES: dict[str, type[_Policy]] = {"mapping": Map, "replacement": Replacement, "prefetcher": Prefetcher, "scheduler": Scheduler, "victim": Victim}
 REGISTERED: dict[tuple[str, str], type[_Policy]] = {}
 """The classes of this process, by family and name."""
 TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", list: "array", dict: "object"}

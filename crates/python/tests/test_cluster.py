@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -115,3 +116,27 @@ def test_what_a_cluster_costs_is_measured_by_the_example() -> None:
     assert done.returncode == 0, done.stderr
     for part in ("4 points of 500 requests in one process", "on 2 workers", "times as fast", "ms here for each task", "100,000 points of 10 s"):
         assert part in done.stdout
+
+
+def test_a_job_array_is_one_sweep(tmp_path: Path) -> None:
+    """The recipe for SLURM in the docs, with the variables of an array set by hand."""
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "python.md").read_text()
+    recipe = next(block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "#SBATCH" in block)
+    tasks, shorter = 6, (("/64", "/6"), ("--trace mixed-zipf", "--trace mixed-zipf --limit 500"), ("0.05..0.30+0.01", "0.10..0.20+0.025"))
+    for long, short in shorter:
+        assert long in recipe
+        recipe = recipe.replace(long, short)
+    (tmp_path / "sweep.sh").write_text(recipe)
+    (tmp_path / "nandu").write_text(f'#!/bin/sh\nexec {sys.executable} -m nandu --quiet "$@"\n')
+    (tmp_path / "nandu").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    for task in range(tasks):
+        # The last task has no point: there are five.
+        env = {**os.environ, "PATH": path, "SLURM_ARRAY_TASK_ID": str(task)}
+        done = subprocess.run(["sh", "sweep.sh"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    axes: dict[str, Any] = {"device.ssd.spare_factor": "0.10..0.20+0.025"}
+    load = nandu.Trace.generator("mixed-zipf", limit=500)
+    how: dict[str, Any] = {"axes": axes, "fit": "wrap", "minimise": "p99"}
+    joined = nandu.sweep("small-ssd", load, from_=[tmp_path / "points" / str(task) for task in range(tasks)], **how)
+    assert joined.json == nandu.sweep("small-ssd", load, **how).json and len(joined["rows"]) == 5

@@ -51,8 +51,8 @@ pub const fn policy<C: MapOptions + Declared>() -> Policy {
     Policy::new::<Maps, C>(read)
 }
 
-/// The log-block map whose options are `C`, for a registry.
-pub const fn log_block_policy<C: LogBlockOptions + Declared>() -> Policy {
+/// The log-block map whose options are `C`. For those of this project: a served store tells their records apart by the map's name.
+const fn log_block_policy<C: LogBlockOptions + Declared>() -> Policy {
     let read: &'static ReadOptions<Maps> =
         &const { &|table| Ok(Arc::new(AnyMap(Map::LogBlocks(Box::new(C::deserialize(table)?))))) };
     Policy::new::<Maps, C>(read)
@@ -70,7 +70,8 @@ pub fn late<C: MapOptions>(
     let mut common = schemars::schema_for!(PagedOptions).to_value();
     let own = declaration.schema.ensure_object();
     if let Some(Json::Object(definitions)) = common.get_mut("$defs").map(Json::take) {
-        own.insert("$defs".into(), definitions.into());
+        let known = own.entry("$defs").or_insert_with(|| Json::Object(Default::default()));
+        known.as_object_mut().ok_or("its `$defs` are no table")?.extend(definitions);
     }
     let common = common["properties"].as_object_mut().map(std::mem::take).expect("they are a table");
     let keys: Vec<String> = common.keys().cloned().collect();
@@ -245,5 +246,34 @@ impl MapNeeds {
     /// All blocks of each pool.
     pub fn blocks(&self, row: u64, pages: u32) -> u32 {
         self.area(row, pages) + self.gathers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_draw_of_a_map_can_be_read() {
+        for policy in &POLICIES {
+            for draw in policy.draws {
+                let table: toml::Table = toml::from_str(&format!("map = {{ {draw} }}")).expect(draw);
+                let options = table["map"].as_table().expect("it is one").clone();
+                let read = Chosen::<Maps>::new(policy.name, options);
+                assert!(read.is_ok(), "{}: {draw}: {:?}", policy.name, read.err());
+            }
+        }
+    }
+
+    #[test]
+    fn a_map_is_named_by_its_word_and_says_whose_an_option_is() {
+        let read = |text: &str| -> Result<MapConfig, String> {
+            let table: toml::Table = toml::from_str(text).expect("it is TOML");
+            MapConfig::deserialize(table["mapping"].clone()).map_err(|error| error.message().to_string())
+        };
+        assert_eq!(read("mapping = \"dftl\"").map(|map| map.ram()), Ok(128 << 10));
+        assert!(read("mapping = \"tpc-ftl\"").is_ok_and(|map| map.is_paged() && map.waits_for_write()));
+        let why = read("mapping = { kind = \"page\", protected_share = 0.5 }").expect_err("it has none");
+        assert!(why.contains("mapping `page` has no option `protected_share`, but dftl has"), "{why}");
     }
 }

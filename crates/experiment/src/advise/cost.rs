@@ -4,6 +4,7 @@
 //! drive. The list that is built in is rough: MLC is three times and SLC eight times as dear as TLC, RAM fifty times.
 
 use crate::failure::Failure;
+use nandu_base::Machine;
 use nandu_base::units::parse_size;
 use nandu_stack::{BuildOptions, Stack, StackFile};
 use serde::Deserialize;
@@ -97,10 +98,14 @@ impl Prices {
             };
             let ram = match part.kind {
                 "ssd" => {
-                    // A map that is all in RAM has 4 B for each 4 KiB.
-                    let map = bytes(&["mapping", "cmt_size"]);
-                    map.unwrap_or(part.machine.limits().capacity.0 / 1024)
-                        + bytes(&["write_buffer", "size"]).unwrap_or(0)
+                    let map = options.and_then(|options| options.get("mapping"));
+                    let kind = map.and_then(|map| map.get("kind").unwrap_or(map).as_str());
+                    // A map that is all in RAM has 4 B for each 4 KiB; any other says what it takes, where the file does not.
+                    let map = bytes(&["mapping", "cmt_size"]).unwrap_or_else(|| match kind {
+                        None | Some("page") => part.machine.limits().capacity.0 / 1024,
+                        Some(_) => map_ram(&*part.machine),
+                    });
+                    map + bytes(&["write_buffer", "size"]).unwrap_or(0)
                 }
                 "cache" => bytes(&["size"]).unwrap_or(0),
                 "hybrid" => bytes(&["dram_size"]).unwrap_or(0),
@@ -115,6 +120,13 @@ impl Prices {
         }
         Ok((sum * 1000.0).round() as u64)
     }
+}
+
+/// RAM that a drive's map takes, in bytes.
+fn map_ram(drive: &dyn Machine) -> u64 {
+    let mut figures = Vec::new();
+    drive.counters(&mut figures);
+    figures.iter().find(|figure| figure.name == "map_ram_bytes").map_or(0, |figure| figure.value)
 }
 
 #[cfg(test)]
@@ -150,6 +162,9 @@ mod tests {
             price(&ram, &[("device.s.mapping", "{ kind = \"dftl\", cmt_size = \"128 KiB\" }")]),
             512_125
         );
+        // By its word alone: 128 KiB too, and where its translation pages and moves are.
+        let by_word = price(&ram, &[("device.s.mapping", "dftl")]);
+        assert!((512_125..512_150).contains(&by_word), "{by_word}");
         // Half of the flash is spare: about 2 GiB of it.
         let flash = price(&Prices { ssd: 0.0, tlc_gib: 1.0, ..none }, &[]);
         assert!((2000..2200).contains(&flash), "{flash}");

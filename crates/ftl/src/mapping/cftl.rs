@@ -53,7 +53,7 @@ impl Declared for CftlConfig {
     const SUMMARY: &'static str = "CFTL: runs of pages that lie one behind another are cached, 12 bytes each, and whole blocks, 8 bytes each. Blocks that \
                                    are read often and seldom written are gathered. On a drive with several planes only those have runs.";
     const SOURCE: &'static str = "Park, Debnath, Du, 2011 (MASCOTS)";
-    const DRAWS: &'static [&'static str] = &["", "switching = \"never\""];
+    const DRAWS: &'static [&'static str] = &["", "switching = { kind = \"never\" }"];
 }
 
 impl MapOptions for CftlConfig {

@@ -40,7 +40,12 @@ pub struct World<M> {
     open: Option<(std::ops::Range<usize>, usize)>,
     /// Logical blocks that were gathered.
     pub gathered: u64,
+    /// Superseded pages that may count as valid at one time.
+    unsettled_max: u64,
 }
+
+/// Superseded pages that may count as valid at one time.
+const UNSETTLED: u32 = 30;
 
 /// Pages of a block.
 pub const BLOCK: u32 = 4;
@@ -58,6 +63,7 @@ impl<M: Mapping + Clone + Debug> World<M> {
             reads: 0,
             open: None,
             gathered: 0,
+            unsettled_max: u64::MAX,
         }
     }
 
@@ -191,6 +197,7 @@ impl<M: Mapping + Clone + Debug> World<M> {
         let valid = self.flash.iter().flatten().count() as u64;
         let mapped = self.truth.iter().flatten().count() as u64;
         assert_eq!(valid, mapped + self.map.unsettled());
+        assert!(self.map.unsettled() <= self.unsettled_max, "{} pages are unsettled", self.map.unsettled());
         for tp in (0..self.map.translation_pages()).map(Tp) {
             let held = self
                 .map
@@ -203,13 +210,52 @@ impl<M: Mapping + Clone + Debug> World<M> {
         }
     }
 
+    /// A loss of power: what is in RAM is gone, and recovery says where each page lies.
+    fn restart(&mut self) {
+        self.map.reset();
+        self.found();
+    }
+
+    /// Other owners of the logical pages, as many as before; it begins as after a start.
+    fn change_owners(&mut self, first: u32) {
+        let firsts = [Some(0), None, Some(first.max(1)), Some(first + 2), None];
+        if self.map.store().is_some_and(|store| store.shape.owners() == 5) {
+            self.map.set_owners(&firsts);
+            self.found();
+        }
+    }
+
+    /// What a start finds is entered: all pages, and a translation page for all of them.
+    fn found(&mut self) {
+        self.open = None;
+        for (place, held) in (0..).map(Ppn).zip(&mut self.flash) {
+            let is_newest = held.is_some_and(|lpn| self.truth[lpn.0 as usize] == Some(place));
+            *held = held.filter(|_| is_newest);
+        }
+        for (lpn, place) in (0..).map(Lpn).zip(&self.truth) {
+            let was = match *place {
+                Some(place) => self.map.set(lpn, place),
+                None => self.map.clear(lpn),
+            };
+            assert_eq!(was, None, "{lpn:?} is known after a loss of power");
+        }
+        self.written.iter_mut().for_each(|written| *written = None);
+        for tp in (0..self.map.translation_pages()).map(Tp) {
+            if !self.map.span(tp).is_empty() {
+                self.written.push(Some((tp, self.map.stored(tp).to_vec())));
+                let old = self.map.place(tp, Ppn(self.written.len() as u32 - 1));
+                assert_eq!(old, None, "{tp:?} has a place after a loss of power");
+            }
+        }
+    }
+
     fn run_of_updates(&mut self, pages: std::ops::Range<u32>) {
         self.map.begin(Lpn(pages.end));
         pages.for_each(|lpn| self.update(Lpn(lpn), true));
         self.map.begin(Lpn(0));
     }
 
-    /// One turn: what is done (0 to 15), with which page, from where on collection looks.
+    /// One turn: what is done (0 to 17), with which page, from where on collection looks.
     pub fn turn(&mut self, (what, lpn, place): (u8, u32, u32)) {
         let lpn = lpn % PAGES;
         match what {
@@ -226,6 +272,8 @@ impl<M: Mapping + Clone + Debug> World<M> {
             }
             7..=9 if !self.flash.is_empty() => self.collect(place),
             13..=15 => self.gather(),
+            16 => self.restart(),
+            17 => self.change_owners(lpn),
             _ => {}
         }
         self.check();
@@ -262,14 +310,25 @@ pub fn run<C: MapOptions>(options: &C, seed: u64)
 where
     C::Map: Clone + Debug,
 {
+    assert_eq!(
+        options.paged().is_some(),
+        C::Map::PAGED,
+        "a map on the flash, and no other, says how it is paged"
+    );
+    assert!(C::Map::GATHERS || !options.gathers(), "a map that gathers says so in its type");
     for is_owned in [false, true] {
         let mut rng = Rng::new(seed).fork(u64::from(is_owned));
-        let drawn = (0..200).map(|_| (rng.below(16) as u8, rng.below(60) as u32, rng.below(4000) as u32));
+        let drawn = (0..200).map(|_| (rng.below(18) as u8, rng.below(60) as u32, rng.below(4000) as u32));
         let drawn: Vec<_> = drawn.collect();
         let shape = shape(is_owned);
-        let given = Given { shape, block_pages: BLOCK, unsettled_max: 30, seed, planted: &|_| false };
+        let given = Given { shape, block_pages: BLOCK, unsettled_max: UNSETTLED, seed, planted: &|_| false };
         let map = options.build(given).unwrap_or_else(|error| panic!("{options:?}: {error}"));
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| turns(map, &drawn)));
+        let mut world = World::new(map);
+        world.unsettled_max = UNSETTLED.into();
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            drawn.iter().for_each(|&turn| world.turn(turn));
+            world.finish();
+        }));
         assert!(
             done.is_ok(),
             "{options:?} is wrong, seed {seed}, pages of {} owner",

@@ -46,21 +46,26 @@ impl MapOptions for Options {
             directory: Directory::new(shape.translation_pages()),
             store: Store::new(shape),
             ops: MapOps::default(),
-            asked: Asked::Nothing,
+            asked: None,
         };
         let options = self.clone();
-        let asked = ask(|py| Questions::new(py, &options, &state, block_pages, seed));
+        // A class may find that an option does not fit this drive.
+        let refused =
+            |error: PyErr| BuildError::at("mapping", format!("`{}`: {error}", options.class.class.name));
+        let asked = ask(|py| match Questions::new(py, &options, &state, block_pages, seed) {
+            Err(error) if error.is_instance_of::<PyValueError>(py) => Ok(Err(refused(error))),
+            made => made.map(Ok),
+        })?;
         Ok(Instance { options, block_pages, seed, state: Some(Box::new(state)), asked })
     }
 }
 
-/// What the map has asked for within one question.
+/// A question for the entry of one page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Asked {
-    /// Nothing: the entry was in RAM.
-    Nothing,
-    /// An entry, which was not.
-    Entry,
+struct Asked {
+    lpn: u32,
+    /// Its translation page was read, or its move taken: the entry was not in RAM.
+    missed: bool,
 }
 
 /// What a drive keeps for the map.
@@ -72,12 +77,20 @@ struct State {
     /// Translation pages with an entry in RAM that was changed since they were written.
     changed: Vec<bool>,
     ops: MapOps,
-    asked: Asked,
+    /// The question that is under way, where it is for an entry.
+    asked: Option<Asked>,
 }
 
 impl State {
     fn tp(&self, lpn: u32) -> Option<Tp> {
         ((lpn as usize) < self.truth.len()).then(|| self.store.shape.tp(Lpn(lpn)))
+    }
+
+    /// The entry of a page is in RAM, and was changed there.
+    fn entered(&mut self, lpn: Lpn) {
+        self.store.take_move(lpn);
+        let tp = self.store.shape.tp(lpn);
+        self.changed[tp.0 as usize] = true;
     }
 
     /// Writes a translation page, in which the class has `own` entries.
@@ -89,7 +102,9 @@ impl State {
             if self.tp(lpn) != Some(tp) {
                 return Err(format!("names page {lpn}, which has no entry in translation page {}", tp.0));
             }
-            self.store.set_word(Lpn(lpn), place.map_or(0, |place| place + 1));
+            let word = word_of(place)
+                .ok_or_else(|| format!("says that page {lpn} lies at {place:?}, which is no place"))?;
+            self.store.set_word(Lpn(lpn), word);
         }
         self.store.count.moves_batched += self.store.enter_moves(tp);
         let first = self.store.shape.span(tp).start as usize;
@@ -106,6 +121,11 @@ impl State {
         self.ops.push(MapOp::Write(tp));
         Ok(())
     }
+}
+
+/// The word of an entry; `None` for what is no place.
+fn word_of(place: Option<u32>) -> Option<u32> {
+    place.map_or(Some(0), |place| place.checked_add(1))
 }
 
 fn place_of(word: u32) -> Option<u32> {
@@ -135,24 +155,26 @@ impl Flash {
         if tp < pages { Ok(Tp(tp)) } else { Err(why()) }
     }
 
-    /// What `changed` names of a translation page.
-    fn changed(&self, py: Python<'_>, tp: Tp) -> PyResult<Vec<(u32, Option<u32>)>> {
-        let named = self.changed.bind(py).call1((tp.0,))?;
-        if let Ok(page) = named.cast::<TranslationPage>() {
-            let page = page.borrow();
-            return Ok((page.first..).zip(page.words.iter().map(|&word| place_of(word))).collect());
-        }
-        named.call_method0("items")?.try_iter()?.map(|item| item?.extract()).collect()
-    }
-
-    fn written(&mut self, py: Python<'_>, tp: Tp, must_read: bool) -> PyResult<()> {
-        let own = self.changed(py, tp)?;
-        let done = self.state()?.write(tp, &own, must_read);
-        let why = |how| {
-            let class = &self.class;
-            PyValueError::new_err(format!("`changed` of the policy `{class}` {how}"))
+    /// Writes a translation page with what `changed` names of it. The class may use the flash meanwhile.
+    fn written(flash: &Bound<'_, Flash>, tp: Tp, must_read: bool) -> PyResult<()> {
+        let py = flash.py();
+        let changed = flash.borrow().changed.clone_ref(py);
+        let named = changed.bind(py).call1((tp.0,))?;
+        let own: Vec<(u32, Option<u32>)> = match named.cast::<TranslationPage>() {
+            Ok(page) => {
+                let page = page.borrow();
+                (page.first..).zip(page.words.iter().map(|&word| place_of(word))).collect()
+            }
+            Err(_) => named
+                .call_method0("items")?
+                .try_iter()?
+                .map(|item| item?.extract())
+                .collect::<PyResult<_>>()?,
         };
-        done.map_err(why)
+        let mut flash = flash.borrow_mut();
+        let done = flash.state()?.write(tp, &own, must_read);
+        let class = &flash.class;
+        done.map_err(|how| PyValueError::new_err(format!("`changed` of the policy `{class}` {how}")))
     }
 }
 
@@ -172,10 +194,15 @@ impl Flash {
         let tp = self.checked(tp)?;
         let takes = self.whole_pages;
         let state = self.state()?;
-        state.asked = Asked::Entry;
-        state.store.count.loads += u64::from(state.directory.read(tp, &mut state.ops));
+        let is_read = state.directory.read(tp, &mut state.ops);
+        if state.asked.is_some_and(|asked| state.tp(asked.lpn) == Some(tp)) {
+            state.store.count.loads += u64::from(is_read);
+            state.asked.iter_mut().for_each(|asked| asked.missed = true);
+        }
         let span = state.store.shape.span(tp);
         let mut words = state.store.page(tp).to_vec();
+        // The last one has room for entries that no page has.
+        words.truncate(state.truth.len().saturating_sub(span.start as usize));
         let mut entered = 0;
         while takes && let Some((lpn, ppn)) = state.store.take_any_move(tp) {
             words[(lpn.0 - span.start) as usize] = ppn.0 + 1;
@@ -195,11 +222,14 @@ impl Flash {
 
     /// Writes a translation page with all entries of it that were changed: it asks `changed` for them. A map that does not have whole translation pages in RAM
     /// reads it first, which is added here.
-    fn write(&mut self, py: Python<'_>, tp: u32) -> PyResult<()> {
-        let tp = self.checked(tp)?;
-        self.state()?.store.count.write_backs += 1;
-        let must_read = !self.whole_pages;
-        self.written(py, tp, must_read)
+    fn write(slf: &Bound<'_, Flash>, tp: u32) -> PyResult<()> {
+        let (tp, must_read) = {
+            let mut flash = slf.borrow_mut();
+            let tp = flash.checked(tp)?;
+            flash.state()?.store.count.write_backs += 1;
+            (tp, !flash.whole_pages)
+        };
+        Flash::written(slf, tp, must_read)
     }
 
     /// Takes the waiting move of a page: where it lies, or `None` where none waits. Its entry is in RAM and changed from here on.
@@ -208,7 +238,7 @@ impl Flash {
         let state = self.state()?;
         let place = state.store.take_move(Lpn(lpn));
         if place.is_some() {
-            state.asked = Asked::Entry;
+            state.asked.iter_mut().filter(|asked| asked.lpn == lpn).for_each(|asked| asked.missed = true);
             state.changed[tp.0 as usize] = true;
         }
         Ok(place.map(|ppn| ppn.0))
@@ -227,9 +257,8 @@ impl TranslationPage {
     fn at(&self, lpn: u32) -> PyResult<usize> {
         let at = lpn.checked_sub(self.first).map(|at| at as usize).filter(|&at| at < self.words.len());
         let end = self.first as usize + self.words.len();
-        at.ok_or_else(|| {
-            PyIndexError::new_err(format!("page {lpn} is not within {} to {}", self.first, end - 1))
-        })
+        let why = || format!("page {lpn} has no entry here: {} to below {end} have", self.first);
+        at.ok_or_else(|| PyIndexError::new_err(why()))
     }
 }
 
@@ -241,7 +270,8 @@ impl TranslationPage {
 
     fn __setitem__(&mut self, lpn: u32, place: Option<u32>) -> PyResult<()> {
         let at = self.at(lpn)?;
-        self.words[at] = place.map_or(0, |place| place + 1);
+        let why = || PyValueError::new_err(format!("{place:?} is no place"));
+        self.words[at] = word_of(place).ok_or_else(why)?;
         Ok(())
     }
 
@@ -299,7 +329,7 @@ impl Questions {
             lookup: object.method(py, "lookup")?,
             update: object.method(py, "update")?,
             moved: object.method(py, "moved")?,
-            begins: object.own(py, "Mapping", "begins")?,
+            begins: object.own(py, "Map", "begins")?,
             slots: object.object.call_method0(py, "slots")?.extract(py)?,
             object,
         })
@@ -336,35 +366,41 @@ impl Instance {
         let asked = &self.asked;
         let (answer, mut state) = ask(|py| {
             asked.flash.borrow_mut(py).state = Some(state);
-            let answer = question(py, asked)?;
+            let answer = question(py, asked);
             let state = asked.flash.borrow_mut(py).state.take();
-            Ok((answer, state.expect("nobody else takes it")))
+            Ok((answer?, state.expect("nobody else takes it")))
         });
         std::mem::swap(&mut state.ops, ops);
         self.state = Some(state);
         answer
     }
 
-    /// Counts a question for the entry of one page.
-    fn count(&mut self) {
+    /// Asks for the entry of a page, counts the question, and holds the answer against where the page lies.
+    fn ask_entry(
+        &mut self,
+        method: &str,
+        lpn: Lpn,
+        ops: &mut MapOps,
+        question: impl FnOnce(Python<'_>, &Questions) -> PyResult<Option<u32>>,
+    ) -> Option<Ppn> {
+        self.state_mut().asked = Some(Asked { lpn: lpn.0, missed: false });
+        let answer = self.with_flash(ops, question);
         let state = self.state_mut();
-        match std::mem::replace(&mut state.asked, Asked::Nothing) {
-            Asked::Nothing => state.store.count.hits += 1,
-            Asked::Entry => state.store.count.misses += 1,
+        match state.asked.take() {
+            Some(Asked { missed: true, .. }) => state.store.count.misses += 1,
+            _ => state.store.count.hits += 1,
         }
-    }
-
-    /// What `method` answers of a page must be where it lies.
-    fn hold(&self, method: &str, lpn: Lpn, answer: Option<u32>, is: Option<u32>) {
+        let is = self.get(lpn).map(|ppn| ppn.0);
         if answer != is {
             let how = format!("answers {answer:?} for page {}, which lies at {is:?}", lpn.0);
             ask(|_| Err::<(), _>(self.asked.object.broke(method, how)));
         }
+        answer.map(Ppn)
     }
 
     /// Writes a translation page that was changed, outside of a question for an entry.
     fn write(&mut self, tp: Tp, must_read: bool, ops: &mut MapOps) {
-        self.with_flash(ops, |py, asked| asked.flash.borrow_mut(py).written(py, tp, must_read));
+        self.with_flash(ops, |py, asked| Flash::written(asked.flash.bind(py), tp, must_read));
     }
 }
 
@@ -408,44 +444,39 @@ impl Mapping for Instance {
     }
 
     fn lookup(&mut self, lpn: Lpn, ops: &mut MapOps) -> Option<Ppn> {
-        let answer: Option<u32> =
-            self.with_flash(ops, |py, asked| asked.lookup.bind(py).call1((lpn.0, &asked.flash))?.extract());
-        self.count();
-        self.hold("lookup", lpn, answer, self.get(lpn).map(|ppn| ppn.0));
-        answer.map(Ppn)
+        self.ask_entry("lookup", lpn, ops, |py, asked| {
+            asked.lookup.bind(py).call1((lpn.0, &asked.flash))?.extract()
+        })
     }
 
     fn update(&mut self, lpn: Lpn, to: Option<Ppn>, ops: &mut MapOps) -> Option<Ppn> {
         let place = to.map(|ppn| ppn.0);
-        let answer: Option<u32> = self.with_flash(ops, |py, asked| {
+        let old = self.ask_entry("update", lpn, ops, |py, asked| {
             asked.update.bind(py).call1((lpn.0, place, &asked.flash))?.extract()
         });
-        self.count();
-        self.hold("update", lpn, answer, self.get(lpn).map(|ppn| ppn.0));
         let state = self.state_mut();
         state.truth[lpn.0 as usize] = place.map_or(0, |place| place + 1);
-        state.store.take_move(lpn);
-        let tp = state.store.shape.tp(lpn);
-        state.changed[tp.0 as usize] = true;
-        answer.map(Ppn)
+        state.entered(lpn);
+        old
     }
 
     fn relocate(&mut self, lpn: Lpn, to: Ppn, ops: &mut MapOps) {
+        let truth =
+            |map: &mut Instance, word| std::mem::replace(&mut map.state_mut().truth[lpn.0 as usize], word);
+        // What the class writes while it is told holds the new place already.
+        let old = truth(self, to.0 + 1);
         let is_here: bool = self
             .with_flash(ops, |py, asked| asked.moved.bind(py).call1((lpn.0, to.0, &asked.flash))?.extract());
-        self.state_mut().asked = Asked::Nothing;
-        if !is_here && let Some(due) = self.state_mut().store.batch_due() {
-            self.write(due, true, ops);
-        }
-        let state = self.state_mut();
         if is_here {
-            state.store.take_move(lpn);
-            let tp = state.store.shape.tp(lpn);
-            state.changed[tp.0 as usize] = true;
-        } else {
-            state.store.put_move(lpn, to);
+            self.state_mut().entered(lpn);
+            return;
         }
-        state.truth[lpn.0 as usize] = to.0 + 1;
+        if let Some(due) = self.state_mut().store.batch_due() {
+            truth(self, old);
+            self.write(due, true, ops);
+            truth(self, to.0 + 1);
+        }
+        self.state_mut().store.put_move(lpn, to);
     }
 
     /// The old page of every update was known at once.

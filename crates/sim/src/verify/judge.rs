@@ -21,6 +21,8 @@ pub(super) struct Judge {
     pub violation: Option<Violation>,
     /// A request failed in this way since somebody looked.
     pub failure: Option<(Op, ErrorKind)>,
+    /// The last write that failed since somebody looked, by its export.
+    pub failed_write: Option<(usize, Asked)>,
     /// What happened, in words, when that is wanted.
     pub log: Option<Vec<String>>,
     /// What the last read past the oracle found; `None` when it failed.
@@ -38,6 +40,7 @@ impl Judge {
             flushes: 0,
             violation: None,
             failure: None,
+            failed_write: None,
             log: None,
             aside: None,
             sum: None,
@@ -122,10 +125,15 @@ impl Sink for Judge {
             let error = request.error.map_or_else(String::new, |e| format!(": {e}"));
             self.note(now, || format!("{} ends{error}{found}", request.cookie as u32));
         }
+        let export = (request.cookie >> 32) as usize;
         if let Some(error) = request.error {
             self.failure = Some((request.op, error.kind));
+            if request.op == Op::Write {
+                let Request { op, offset, len, .. } = *request;
+                self.failed_write = Some((export, Asked { op, flags: Flags::NONE, offset, len }));
+            }
         }
-        let oracle = &mut self.oracles[(request.cookie >> 32) as usize];
+        let oracle = &mut self.oracles[export];
         if let Err(violation) = oracle.ended(request.cookie as u32, request.error, request.payload, pool) {
             self.report(violation);
         }

@@ -40,6 +40,8 @@ pub enum Draws {
     Aimed,
     /// The same, and cuts beside the run at any time.
     Spread,
+    /// The same, and hosts that look what a failed write left, and flush that.
+    Doubts,
 }
 
 /// What short-range patterns a load has beside its random requests: they are rare at random, and the hardest.
@@ -112,6 +114,8 @@ pub struct Plan {
     pub has_adversary: bool,
     /// What three of four requests are about in some seeds.
     pub hammer: Option<Hammer>,
+    /// Whether the host reads what a write that failed was about, and flushes it before it goes on.
+    pub doubts: bool,
     /// Whether the run ends with a clean close and a start after it.
     pub close: bool,
     /// Whether what was acknowledged must survive, flushed or not. Not drawn.
@@ -184,6 +188,8 @@ impl Plan {
             has_adversary,
             rest,
             hammer,
+            // Where tenants change, what was written may be nobody's by then.
+            doubts: draws >= Draws::Doubts && change_one_in == 0 && root.fork(13).below(2) == 0,
             close,
             acknowledged: false,
         }

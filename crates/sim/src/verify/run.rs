@@ -53,7 +53,7 @@ impl Default for VerifyOptions {
             seeds: 100,
             crash: false,
             acknowledged: false,
-            draws: Draws::Spread,
+            draws: Draws::Doubts,
             plant: None,
             repeat_one_in: 16,
             failures_max: 10,

@@ -351,6 +351,11 @@ impl<'a> Session<'a> {
         if let Some(asked) = self.harm() {
             return self.submit(0, asked);
         }
+        if self.plan.doubts
+            && let Some((export, asked)) = self.engine.sink_and_pool().0.failed_write.take()
+        {
+            return self.doubt(export, asked);
+        }
         if let Some((export, asked)) = self.hammer() {
             return self.submit(export, asked);
         }
@@ -371,6 +376,14 @@ impl<'a> Session<'a> {
         let flags = if fua { Flags::FUA } else { Flags::NONE };
         let (offset, len) = if op == Op::Flush { (0, 0) } else { self.extent(export) };
         self.submit(export, Asked { op, flags, offset: ByteOffset(offset), len: ByteLen(len) })
+    }
+
+    /// Reads what a write that failed was about, and flushes: what was found must stay.
+    fn doubt(&mut self, export: usize, written: Asked) -> Result<(), Broken> {
+        self.submit(export, Asked { op: Op::Read, ..written })?;
+        self.wait()?;
+        let (offset, len) = (ByteOffset::ZERO, ByteLen::ZERO);
+        self.submit(export, Asked { op: Op::Flush, offset, len, ..written })
     }
 
     fn extent(&mut self, export: usize) -> (u64, u64) {

@@ -6,6 +6,7 @@
 //! depends on the kind of its device and on the table that it lies in: one list for files, overrides, axes of sweeps and Python.
 
 use super::tree::{Data, Entry, Node};
+use std::sync::LazyLock;
 use toml::Value;
 
 /// Keys of some kinds of devices: what each was called and what it is called.
@@ -416,9 +417,11 @@ impl Device<'_> {
         notes.extend(by_kind(within, node).map(|policy| note_of_kind(self.name, within, &policy)));
         match &mut node.data {
             Data::Table(entries) => {
+                let is_theirs = is_from_outside(within, entries);
                 for at in 0..entries.len() {
                     let old = &entries[at].key;
-                    if let Some(new) = key_now(&self.kind, within, old)
+                    if !is_theirs
+                        && let Some(new) = key_now(&self.kind, within, old)
                         && !entries.iter().any(|other| other.key == new)
                     {
                         notes.push(self.note(within, old, new));
@@ -441,6 +444,21 @@ impl Device<'_> {
             Data::Scalar(_) => {}
         }
     }
+}
+
+/// Tables in which a policy stands with nothing but its options.
+const OPEN: [&str; 5] = ["mapping", "replacement", "prefetch", "scheduler", "die_scheduler.tenant_scheduler"];
+
+/// Whether the table at the path `within` of a device is that of a policy which Nandu does not ship: what its options are called is its own affair.
+fn is_from_outside(within: &str, table: &[Entry]) -> bool {
+    static OURS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+        let shipped = crate::builtin();
+        let old = WORDS.iter().flat_map(|words| words.names.iter().map(|&(old, _)| old));
+        shipped.all_policies().iter().map(|policy| policy.name).chain(old).collect()
+    });
+    let kind = table.iter().find(|entry| entry.key == "kind").map(|entry| &entry.node.data);
+    let Some(Data::Scalar(Value::String(kind))) = kind else { return false };
+    OPEN.contains(&within) && !OURS.contains(&kind.as_str())
 }
 
 /// Keys of a device whose policies with options were written `{ hot = { hits = 3 } }`, and the policies; now `{ kind = "hot", hits = 3 }` as
@@ -519,12 +537,16 @@ pub(super) fn in_path<'p>(root: &Node, path: &'p str) -> (Vec<&'p str>, Vec<Stri
     }
     let device = Device { name, kind: kind_of(root, name) };
     let (mut within, mut notes) = (String::new(), Vec::new());
+    let mut table =
+        root.entry("device").and_then(|devices| devices.node.entry(name)).map(|device| &device.node);
     for key in keys.iter_mut().skip(2) {
-        if let Some(new) = key_now(&device.kind, &within, key) {
+        let is_theirs = table.is_some_and(|table| is_from_outside(&within, table.entries()));
+        if !is_theirs && let Some(new) = key_now(&device.kind, &within, key) {
             notes.push(device.note(&within, key, new));
             *key = new;
         }
         within = joined(&within, key);
+        table = table.and_then(|table| table.entry(key)).map(|entry| &entry.node);
     }
     (keys, notes)
 }

@@ -439,12 +439,20 @@ impl Draft<'_> {
 
     /// A map that the registry adds, with what its file says of how it is drawn, and what all maps on the flash have.
     fn added_mapping(&mut self, common: &str) -> Option<String> {
-        let (name, options) = self.added("mapping")?;
-        let is_paged = self.added.has_option("mapping", name, "gc_batch");
-        let own = [options, if is_paged { common } else { "" }];
-        let own: String =
-            own.iter().filter(|text| !text.is_empty()).map(|text| format!(", {text}")).collect();
-        Some(format!("{{ kind = \"{name}\"{own} }}"))
+        // Two families are about what one map does.
+        if matches!(self.drive, Drive::Gathers | Drive::DelayedReads) {
+            return None;
+        }
+        // A generator of its own: what else a seed draws stays as it was.
+        let (name, options) = self.added_by("mapping", self.rng.fork(44))?;
+        let common = if self.added.has_option("mapping", name, "gc_batch") { common } else { "" };
+        // What its file says goes before what all have.
+        let key = |part: &str| part.split('=').next().unwrap_or_default().trim().to_string();
+        let said: Vec<String> = options.split(',').map(key).collect();
+        let common = common.split(", ").filter(|part| !said.contains(&key(part)));
+        let all = std::iter::once(options).chain(common).filter(|text| !text.is_empty());
+        let all: String = all.map(|text| format!(", {text}")).collect();
+        Some(format!("{{ kind = \"{name}\"{all} }}"))
     }
 
     /// A map on the flash, its cache far too small; [`None`] for the page map.

@@ -274,13 +274,17 @@ impl<'a> Draft<'a> {
     /// Where the registry has policies of the family that Nandu does not ship, one of them in two of three cases: its name, and options
     /// that it is drawn with. What else a seed draws stays as it was.
     fn added(&self, family: &str) -> Option<(&'static str, &'static str)> {
+        self.added_by(family, self.own())
+    }
+
+    /// The same, drawn from `own`.
+    fn added_by(&self, family: &str, mut own: Rng) -> Option<(&'static str, &'static str)> {
         let known = self.added.0.iter().filter(|policy| policy.family == family);
         let draws: Vec<(&str, &str)> =
             known.flat_map(|p| p.draws.iter().map(|&draw| (p.name, draw))).collect();
         if draws.is_empty() {
             return None;
         }
-        let mut own = self.own();
         (own.below(3) > 0).then(|| *own.pick(&draws))
     }
 
