@@ -68,6 +68,25 @@ fn a_write_that_fails_on_both_legs_leaves_them_equal() {
     assert!(w.counter("resync_regions") > 0);
 }
 
+/// Some of a write that failed may lie in the leg's cache, where a client may read it: its next flush covers that too.
+#[test]
+fn what_a_failed_write_left_is_flushed() {
+    let mut w = made(Setup::small(17));
+    written(&mut w, 0, 100);
+    w.lose(B);
+    w.run(20_000);
+    let f = w.flush();
+    w.wait(&[f]);
+    w.disk(A).fail_writes = 2;
+    let a = w.write(10, 40);
+    w.wait(&[a]);
+    assert!(!w.is_ok(a) && w.disk(A).unflushed().count() > 0);
+    let f = w.flush();
+    w.wait(&[f]);
+    assert!(w.is_ok(f));
+    assert_eq!(w.disk(A).unflushed().count(), 0);
+}
+
 /// A region under resync was written by a client, then copied. Only the copy counted for clearing D, so that the leader
 /// need not have flushed the client's write. The world checks after every event that an unset D has no such write.
 #[test]
