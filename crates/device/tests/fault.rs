@@ -205,6 +205,28 @@ fn errors_come_with_their_chance() {
 }
 
 #[test]
+fn a_failed_write_may_leave_a_part_that_a_flush_makes_durable() {
+    let options =
+        "write_error_rate = 1\nwrite_error_leaves_part = true\ncache = { destage_interval = \"1 h\" }";
+    let mut parts = Vec::new();
+    for seed in 1..20 {
+        let mut bed = bed(options, seed, &[]);
+        let write = bed.go(Op::Write, 0, 4096);
+        assert!(write.error.is_some());
+        let left = |bed: &Testbed| {
+            (0..8).filter(|&at| bed.stored("disk", at * SECTOR) == Stamp::new(write.serial, at)).count()
+        };
+        assert_eq!(left(&bed), 0, "seed {seed}: it is in the cache");
+        assert_eq!(bed.go(Op::Flush, 0, 0).error, None);
+        parts.push(left(&bed));
+    }
+    assert!(
+        parts.iter().all(|part| (1..=8).contains(part)) && parts.iter().any(|&part| part > 3),
+        "{parts:?}"
+    );
+}
+
+#[test]
 fn a_freeze_holds_requests() {
     let mut bed = bed("freeze = { kind = \"at\", at = \"1 ms\", duration = \"7 ms\" }", 1, &[]);
     bed.run_until(Instant::ZERO + Span::from_ms(2));

@@ -1359,8 +1359,11 @@ class Fault(Device):
     """Losses of the device; one that ends is a power cut of the device. Default: none."""
     read_error_rate: float | str | None = None
     """Chance that a read fails in part or as a whole. The data stays: a later read may succeed. Default 0, at most 1."""
+    write_error_leaves_part: bool | None = None
+    """Whether a write that fails leaves a part of itself in the cache, where reads find it and the next flush makes it durable, as drives do. Needs `cache`.
+    By default it changes nothing."""
     write_error_rate: float | str | None = None
-    """Chance that a write, trim or write-zeroes fails and changes nothing. Default 0, at most 1."""
+    """Chance that a write, trim or write-zeroes fails. Default 0, at most 1."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -15,9 +15,13 @@ pub struct FaultConfig {
     /// Chance that a read fails in part or as a whole. The data stays: a later read may succeed. Default 0, at most 1.
     #[serde(default = "never")]
     pub read_error_rate: Ratio,
-    /// Chance that a write, trim or write-zeroes fails and changes nothing. Default 0, at most 1.
+    /// Chance that a write, trim or write-zeroes fails. Default 0, at most 1.
     #[serde(default = "never")]
     pub write_error_rate: Ratio,
+    /// Whether a write that fails leaves a part of itself in the cache, where reads find it and the next flush makes it durable, as drives do. Needs `cache`.
+    /// By default it changes nothing.
+    #[serde(default)]
+    pub write_error_leaves_part: bool,
     /// Chance that a flush fails. Default 0, at most 1.
     #[serde(default = "never")]
     pub flush_error_rate: Ratio,
@@ -159,6 +163,10 @@ impl DeviceConfig for FaultConfig {
             if chance.num > chance.den {
                 return Err(BuildError::at(key, "a chance is at most 1"));
             }
+        }
+        if self.write_error_leaves_part && self.cache.is_none() {
+            let why = "a part of a failed write stays in the cache: give the device a `cache`";
+            return Err(BuildError::at("write_error_leaves_part", why));
         }
         let below = cx.only_child();
         if let Some(cache) = &self.cache {

@@ -1,6 +1,7 @@
 //! `fault`: makes the device below fail, from a seed.
 //!
-//! - *Errors.* A request fails with a chance of its own; a failed read names a random part.
+//! - *Errors.* A request fails with a chance of its own; a failed read names a random part. A failed write changes nothing, or leaves a random part of
+//!   itself in the cache.
 //! - *Flips.* A write is stored with one wrong bit, and nobody is told: it stays wrong until it is written again. Records that a
 //!   machine above keeps for itself are spared.
 //! - *Volatile write cache.* A write is acknowledged when its payload is kept. It is destaged later, in random pieces (of
@@ -250,6 +251,15 @@ impl Fault {
             request.fail_part(kind, ByteLen(first * self.unit), ByteLen(count * self.unit));
         } else {
             request.fail(kind);
+            if self.config.write_error_leaves_part && request.op == Op::Write && units > 0 {
+                let from = self.rng.below(units);
+                let count = self.rng.between(1, units - from);
+                let (payload, cause) = (request.payload.slice(ByteLen(from * self.unit)), request.cause);
+                let first = self.units(id, cx).0 + from;
+                let write = self.next_seq();
+                self.cache.put(first, first + count, write, payload, cause, cx.pool);
+                self.arm(cx);
+            }
         }
         Some(Step::Finish(id))
     }
