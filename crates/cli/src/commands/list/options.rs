@@ -240,7 +240,9 @@ mod tests {
         for words in ["spare_factor", "mapping.cmt_size", "page | dftl", "number", "Channels, 1 to 64"] {
             assert!(ssd.contains(words), "{words}: {ssd}");
         }
-        assert!(as_text("dftl").contains("a policy of ssd") && as_text("dftl").contains("cmt_size"));
+        let shared = as_text("shared-space");
+        assert!(shared.contains("a policy of ssd") && shared.contains("contribution"), "{shared}");
+        assert!(as_text("dftl").starts_with("mapping dftl: DFTL") && as_text("dftl").contains("cmt_size"));
         assert!(as_text("arc").starts_with("replacement arc: Two lists"));
         assert!(
             as_text("windowed").contains("window_blocks") && as_text("deadline").contains("write_expire")
