@@ -307,7 +307,8 @@ mod tests {
         // Used again, 2 is passed once more: 3 goes before it, unchanged and so without a step.
         ops.clear();
         map.lookup(Lpn(9), &mut ops);
-        map.slots[map.cached(Lpn(12)).expect("it came last")].used = false;
+        let last = map.cached(Lpn(12)).expect("it came last");
+        map.slots[last].used = false;
         map.lookup(Lpn(4), &mut ops);
         assert_eq!((ops.list(), map.cached(Lpn(8)).is_some()), (&[][..], true));
     }
