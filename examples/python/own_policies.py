@@ -174,23 +174,24 @@ class Dftl(nandu.Map):
             del self.places[oldest]
         place = flash.take_move(lpn)
         if place is not None:
-            self.dirty.setdefault(flash.translation_page(lpn), set()).add(lpn)
+            self.change(lpn, place, flash)
         else:
-            place = flash.read(flash.translation_page(lpn))[lpn]
-        self.places[lpn] = place
+            place = self.places[lpn] = flash.read(flash.translation_page(lpn))[lpn]
         return place
+
+    def change(self, lpn: int, place: int | None, flash: Flash) -> None:
+        self.places[lpn] = place
+        self.dirty.setdefault(flash.translation_page(lpn), set()).add(lpn)
 
     def update(self, lpn: int, place: int | None, flash: Flash) -> int | None:
         old = self.lookup(lpn, flash)
-        self.places[lpn] = place
-        self.dirty.setdefault(flash.translation_page(lpn), set()).add(lpn)
+        self.change(lpn, place, flash)
         return old
 
     def moved(self, lpn: int, place: int, flash: Flash) -> bool:
         if lpn not in self.places:
             return False
-        self.places[lpn] = place
-        self.dirty.setdefault(flash.translation_page(lpn), set()).add(lpn)
+        self.change(lpn, place, flash)
         return True
 
     def changed(self, tp: int) -> dict[int, int | None]:

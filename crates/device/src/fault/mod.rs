@@ -245,21 +245,24 @@ impl Fault {
         }
         self.tally.injected_errors += 1;
         let units = request.len.0 / self.unit;
-        if request.op == Op::Read && units > 0 {
-            let first = self.rng.below(units);
-            let count = self.rng.between(1, units - first);
-            request.fail_part(kind, ByteLen(first * self.unit), ByteLen(count * self.unit));
+        let in_part =
+            request.op == Op::Read || request.op == Op::Write && self.config.write_error_leaves_part;
+        if !in_part || units == 0 {
+            request.fail(kind);
+            return Some(Step::Finish(id));
+        }
+        let from = self.rng.below(units);
+        let count = self.rng.between(1, units - from);
+        let at = ByteLen(from * self.unit);
+        if request.op == Op::Read {
+            request.fail_part(kind, at, ByteLen(count * self.unit));
         } else {
             request.fail(kind);
-            if self.config.write_error_leaves_part && request.op == Op::Write && units > 0 {
-                let from = self.rng.below(units);
-                let count = self.rng.between(1, units - from);
-                let (payload, cause) = (request.payload.slice(ByteLen(from * self.unit)), request.cause);
-                let first = self.units(id, cx).0 + from;
-                let write = self.next_seq();
-                self.cache.put(first, first + count, write, payload, cause, cx.pool);
-                self.arm(cx);
-            }
+            let (payload, cause) = (request.payload.slice(at), request.cause);
+            let first = self.units(id, cx).0 + from;
+            let write = self.next_seq();
+            self.cache.put(first, first + count, write, payload, cause, cx.pool);
+            self.arm(cx);
         }
         Some(Step::Finish(id))
     }
