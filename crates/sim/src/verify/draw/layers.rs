@@ -131,6 +131,10 @@ impl Draft<'_> {
             let size = 4096u64 << self.rng.below(6);
             let every = *self.rng.pick(&[20, 200, 5000]);
             self.put("cache", format!("{{ size = {size}, destage_interval = \"{every} us\" }}"));
+            // A generator of its own: what else a seed draws stays as it was.
+            if self.rng.fork(45).below(2) == 0 {
+                self.put("write_error_leaves_part", true);
+            }
         }
         if self.one_in(3) {
             let (mean, span) = (self.rng.between(1, 40), self.rng.between(50, 4000));
