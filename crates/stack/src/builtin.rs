@@ -30,5 +30,6 @@ pub fn builtin() -> Registry {
         .with(&nandu_hybrid::policy::demotion::POLICIES[..])
         .with(&nandu_queue::schedulers::POLICIES[..])
         .with(&nandu_device::ssd::mapping::POLICIES[..])
+        .with(&nandu_ftl::isolation::POLICIES[..])
         .with(&nandu_ftl::gc::POLICIES[..])
 }

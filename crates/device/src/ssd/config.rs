@@ -28,6 +28,7 @@ use nandu_base::{
     BuildContext, BuildError, ByteLen, Chosen, DeviceConfig, Kind, Limits, Machine, Precondition, Ratio,
     Registry, Rng, SECTOR, Span, TimerKey,
 };
+use nandu_ftl::isolation::Isolations;
 use nandu_ftl::log_block::LogMap;
 use nandu_ftl::mapping::{Given, MapShape, Mapping};
 use nandu_ftl::placement::{Axis, Order};
@@ -113,6 +114,7 @@ pub struct SsdConfig {
     pub tenants: Vec<TenantConfig>,
     /// How tenants are kept apart.
     #[serde(default)]
+    #[schemars(with = "Chosen<Isolations>")]
     pub isolation: IsolationConfig,
     /// Places for tenants, 1 to 16. With it tenants come and go, grow and shrink while the drive runs, and it shows all of its logical space, given to
     /// tenants or not. By default those of the list are there and stay as they are. For `vssd` and `shared-space`.
@@ -186,6 +188,7 @@ impl DeviceConfig for SsdConfig {
 
     fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
         self.mapping.0.settle("mapping.kind", registry)?;
+        self.isolation.0.settle("isolation.kind", registry)?;
         self.gc.victim.settle(registry)?;
         self.settle_die_scheduler(registry)
     }
@@ -375,7 +378,7 @@ impl SsdConfig {
     /// What the drive does while no request comes; its timer is `timer`.
     fn idle(&self, layout: &Layout, timer: u32) -> Option<Idle> {
         let folds = self.slc_cache.is_some_and(|cache| cache.fold_idle);
-        let returns = self.returns_while_idle().is_some();
+        let returns = self.isolation.made().returns_while_idle().is_some();
         let target = self.gc.idle_free_target.or_else(|| (folds || returns).then_some(0))?;
         let least_gain = self.gc.idle_min_invalid.of(u64::from(layout.pages)).max(1) as u32;
         Some(Idle::new(target, least_gain, self.gc.idle_after, TimerKey(timer)))

@@ -236,7 +236,7 @@ impl GcConfig {
             return refuse(
                 "gc",
                 format!(
-                    "background must be above threshold = {start} and below the {blocks} blocks of a plane"
+                    "idle_free_target must be above threshold = {start} and below the {blocks} blocks of a plane"
                 ),
             );
         }
@@ -289,7 +289,7 @@ impl WearConfig {
             );
         }
         if self.endurance_variation.num >= self.endurance_variation.den {
-            return refuse("wear", "variation is a share of the endurance below 1".into());
+            return refuse("wear", "endurance_variation is a share of the endurance below 1".into());
         }
         if u128::from(self.factory_bad.num) * 10 > u128::from(self.factory_bad.den) {
             return refuse("wear", "factory_bad is at most 1/10 of the blocks".into());

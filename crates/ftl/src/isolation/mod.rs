@@ -27,19 +27,24 @@
 //! RAM: 16 bytes per tenant and 4 per pair of tenants, for each group of planes.
 
 mod adaptive;
+mod apart;
 mod books;
+pub mod conformance;
 mod ops;
+mod options;
 pub mod room;
 mod shared_space;
 mod table;
 mod vssd;
 
 pub use adaptive::Adaptive;
+pub use apart::{ChannelConfig, DieConfig, NoneConfig};
 pub use books::{Account, Books};
-pub use ops::Ops;
-pub use shared_space::{ReturnPolicy, SharedSpace, shared};
+pub use ops::{Ops, OpsConfig};
+pub use options::{AnyIsolation, Given, Gives, IsolationOptions, Isolations, POLICIES, policy};
+pub use shared_space::{ReturnPolicy, SharedSpace, SharedSpaceConfig, shared};
 pub use table::{Part, Table};
-pub use vssd::Vssd;
+pub use vssd::{Vssd, VssdConfig};
 
 /// The most tenants of a drive.
 pub const TENANTS_MAX: usize = 16;

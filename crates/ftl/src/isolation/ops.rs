@@ -8,7 +8,27 @@
 //! Spare units are those beyond what the data of all logical pages fills, given to tenants or not, so a tenant that is still to come finds
 //! its part. Cost: none per request.
 
-use super::{Isolation, Space};
+use super::{Given, Isolation, IsolationOptions, Space};
+use nandu_base::Declared;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `ops`: the weights are the tenants'.
+#[derive(Clone, Copy, Default, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpsConfig {}
+
+impl Declared for OpsConfig {
+    const NAME: &'static str = "ops";
+    const SUMMARY: &'static str = "Each has units for its data, and a part of the spare ones by weight.";
+    const SOURCE: &'static str = "Kim, Lee and Noh, FAST 2015";
+}
+
+impl IsolationOptions for OpsConfig {
+    fn build(&self, _: Given) -> Box<dyn Isolation> {
+        Box::new(Ops)
+    }
+}
 
 /// The policy; it has no state.
 #[derive(Clone, Copy, Default, Debug)]

@@ -25,18 +25,149 @@
 //!
 //! Cost: one pass over the tenants for each unit that is opened while erased ones are few.
 
-use super::{Books, Isolation, Space, in_proportion};
-use nandu_base::Ratio;
+use super::{Adaptive, Books, Given, Isolation, IsolationOptions, Space, in_proportion};
+use nandu_base::{BuildError, Declared, Ratio, Span};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `shared-space`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SharedSpaceConfig {
+    /// Share of its units that each contributes, above 0 and below 1.
+    pub contribution: Ratio,
+    /// Share of its units that each contributes at most, where its contribution follows what lending is worth; it begins with
+    /// `contribution`. By default it stays there, as in the paper.
+    pub contribution_max: Option<Ratio>,
+    /// Share of what the others contribute that one may borrow, at most 1.
+    pub borrow_limit: Ratio,
+    /// Erased units that a lender keeps, at least 1; by default so many that lending begins no collection.
+    pub reserve_min: Option<u32>,
+    /// Largest share of valid pages in the emptiest unit of one who borrows, above 0, at most 1: it clears such units for each that it gives back.
+    /// Default 1: anybody, as in the paper.
+    pub victim_valid_max: Ratio,
+    /// When a borrowed unit comes back.
+    pub return_policy: ReturnPolicy,
+    /// Share of the contributions, at most 1: when less is left to lend, who owes units and is idle clears some and gives them back. 0, the default, for
+    /// never.
+    pub return_pool_below: Ratio,
+    /// How long no request must have come for a tenant's range before the tenant counts as idle, above 0.
+    pub return_idle_after: Span,
+}
+
+impl Default for SharedSpaceConfig {
+    fn default() -> SharedSpaceConfig {
+        SharedSpaceConfig {
+            contribution: Ratio::new(1, 10),
+            contribution_max: None,
+            borrow_limit: Ratio::new(1, 1),
+            reserve_min: None,
+            victim_valid_max: Ratio::new(1, 1),
+            return_policy: ReturnPolicy::OnDemand,
+            return_pool_below: Ratio::ZERO,
+            return_idle_after: Span::from_ms(5),
+        }
+    }
+}
 
 /// When a borrowed unit comes back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum ReturnPolicy {
     /// Every second unit that the borrower erases.
     AtErase,
-    /// When the lender demands it: it runs low.
+    /// When the lender runs low.
+    #[default]
     OnDemand,
-    /// When the lender can do nothing else. The paper says nothing of a way back.
+    /// When the lender has nothing left to clear, or changes its size: the paper has no way back.
     Never,
+}
+
+impl Declared for SharedSpaceConfig {
+    const NAME: &'static str = "shared-space";
+    const SUMMARY: &'static str = "As `vssd`, and erased units are lent to who would have to collect.";
+    const SOURCE: &'static str = "Kim and Kwak 2019, section IV";
+    const DRAWS: &'static [&'static str] = &[
+        "",
+        "contribution = \"1/4\", reserve_min = 1, return_policy = \"at-erase\"",
+        "contribution = \"1/2\", contribution_max = \"19/20\", victim_valid_max = \"1/2\"",
+        "contribution = \"9/10\", reserve_min = 1, return_policy = \"never\"",
+        "contribution = \"1/2\", reserve_min = 1, return_pool_below = \"1/2\", return_idle_after = \"1 ms\"",
+    ];
+}
+
+impl IsolationOptions for SharedSpaceConfig {
+    fn may_be_dealt(&self) -> bool {
+        true
+    }
+
+    fn lends(&self) -> bool {
+        true
+    }
+
+    fn returns_while_idle(&self) -> Option<(Ratio, Span)> {
+        (self.return_pool_below.num > 0).then_some((self.return_pool_below, self.return_idle_after))
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        let refuse = |key, share: Ratio, right: &str| {
+            Err(BuildError::at(key, format!("{}/{} is not {right}", share.num, share.den)))
+        };
+        let above = |a: Ratio, b: Ratio| {
+            u128::from(a.num) * u128::from(b.den) > u128::from(b.num) * u128::from(a.den)
+        };
+        let (from, all) = (self.contribution, Ratio::new(1, 1));
+        if from.num == 0 || from.num >= from.den {
+            return refuse("isolation.contribution", from, "a share above 0 and below 1");
+        }
+        if let Some(most) = self.contribution_max.filter(|most| most.num >= most.den || above(from, *most)) {
+            return refuse(
+                "isolation.contribution_max",
+                most,
+                "a share of at least `contribution` and below 1",
+            );
+        }
+        if above(self.borrow_limit, all) {
+            return refuse(
+                "isolation.borrow_limit",
+                self.borrow_limit,
+                "a share of what the others contribute, at most 1",
+            );
+        }
+        if self.victim_valid_max.num == 0 || above(self.victim_valid_max, all) {
+            return refuse("isolation.victim_valid_max", self.victim_valid_max, "a share above 0, at most 1");
+        }
+        if above(self.return_pool_below, all) {
+            return refuse(
+                "isolation.return_pool_below",
+                self.return_pool_below,
+                "a share of what all contribute, at most 1",
+            );
+        }
+        if self.return_idle_after == Span::ZERO {
+            let why = "a tenant is idle after some time without a request: it must be above 0";
+            return Err(BuildError::at("isolation.return_idle_after", why));
+        }
+        if self.reserve_min == Some(0) {
+            let why = "a lender keeps at least one erased unit: it must be at least 1";
+            return Err(BuildError::at("isolation.reserve_min", why));
+        }
+        Ok(())
+    }
+
+    fn build(&self, given: Given) -> Box<dyn Isolation> {
+        let fixed = SharedSpace {
+            beta: self.contribution,
+            limit: self.borrow_limit,
+            keep: self.reserve_min.unwrap_or(given.clears_from + 2),
+            victim_valid_max: self.victim_valid_max,
+            return_policy: self.return_policy,
+        };
+        match self.contribution_max {
+            None => Box::new(fixed),
+            Some(most) => Box::new(Adaptive::new(fixed, most, given.pages, given.places)),
+        }
+    }
 }
 
 /// The policy.

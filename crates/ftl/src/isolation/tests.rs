@@ -1,7 +1,7 @@
 //! The ledger against an obvious model: a list of loans.
 
 use super::*;
-use nandu_base::Ratio;
+use nandu_base::{Chosen, Ratio};
 use proptest::prelude::*;
 
 const POLICY: SharedSpace = SharedSpace {
@@ -100,6 +100,17 @@ proptest! {
             let free: Vec<u32> =
                 after.accounts().iter().zip(&held).map(|(account, &held)| account.entitled() - held).collect();
             after.check(&held, &free).map_err(TestCaseError::fail)?;
+        }
+    }
+}
+
+#[test]
+fn every_isolation_conforms() {
+    for declared in &POLICIES {
+        for (draw, seed) in declared.draws.iter().flat_map(|draw| (1..=120).map(move |seed| (draw, seed))) {
+            let options = toml::from_str(&draw.replace(", ", "\n")).expect("a drawn policy is TOML");
+            let chosen = Chosen::<Isolations>::new(declared.name, options).expect(draw);
+            conformance::run(chosen.options().expect("it is of this crate"), seed);
         }
     }
 }

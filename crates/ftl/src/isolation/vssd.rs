@@ -6,7 +6,31 @@
 //!
 //! Cost: none per request; one division per tenant when the drive is made.
 
-use super::{Isolation, Space, in_proportion};
+use super::{Given, Isolation, IsolationOptions, Space, in_proportion};
+use nandu_base::Declared;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `vssd`.
+#[derive(Clone, Copy, Default, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VssdConfig {}
+
+impl Declared for VssdConfig {
+    const NAME: &'static str = "vssd";
+    const SUMMARY: &'static str = "Each has units in proportion to its space.";
+    const SOURCE: &'static str = "Chang, Chen and Su, ACM TODAES 20(4), 2015";
+}
+
+impl IsolationOptions for VssdConfig {
+    fn may_be_dealt(&self) -> bool {
+        true
+    }
+
+    fn build(&self, _: Given) -> Box<dyn Isolation> {
+        Box::new(Vssd)
+    }
+}
 
 /// The policy; it has no state.
 #[derive(Clone, Copy, Default, Debug)]

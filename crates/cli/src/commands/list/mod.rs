@@ -231,8 +231,13 @@ fn generators() -> String {
     text.push_str("\nparameters, set by --gen KEY=VALUE:\n");
     for synth in SYNTHS {
         let schema = (synth.schema)().to_value();
-        let pairs: Vec<String> =
-            parameters(synth).iter().map(|(k, v)| format!("{k}={}", readable(k, v, &schema))).collect();
+        let pairs: Vec<String> = parameters(synth)
+            .iter()
+            .map(|(key, value)| {
+                let text = options::readable(&plain(value), &schema["properties"][key]);
+                format!("{key}={}", text.replace(' ', ""))
+            })
+            .collect();
         text.push_str(&format!("  {}: {}\n", synth.name, pairs.join(", ")));
     }
     text
@@ -240,19 +245,6 @@ fn generators() -> String {
 
 fn parameters(synth: &Synth) -> Map<String, Value> {
     (synth.defaults)().as_object().cloned().unwrap_or_default()
-}
-
-/// A default as one would type it. `schema` is that of the parameters: it says which are sizes.
-fn readable(key: &str, value: &Value, schema: &Value) -> String {
-    let is_size = schema["properties"][key]["$ref"] == "#/$defs/Size";
-    match value.as_u64() {
-        Some(bytes) if is_size => size(bytes).replace(' ', ""),
-        Some(number) => number.to_string(),
-        _ => match plain(value).strip_suffix(" ns").and_then(|ns| ns.parse::<u64>().ok()) {
-            Some(ns) => nandu_base::Span(ns).to_string().replace(' ', ""),
-            None => plain(value),
-        },
-    }
 }
 
 fn formats() -> Table {

@@ -5,6 +5,8 @@
 
 use crate::registry;
 use crate::table::Table;
+use nandu_base::units::{parse_size, parse_span};
+use nandu_base::{ByteLen, Span};
 use serde_json::{Value, json};
 
 /// One option.
@@ -130,12 +132,26 @@ fn option(key: &str, of: &str, value: &Value, schema: &Value) -> Described {
         takes: takes(value, schema),
         default: match &value["default"] {
             Value::Null => String::new(),
-            Value::String(text) => text.clone(),
+            Value::String(text) => readable(text, value),
             Value::Object(map) => map.get("kind").and_then(Value::as_str).unwrap_or("table").to_string(),
-            other => other.to_string(),
+            other => readable(&other.to_string(), value),
         },
         text: text.replace('\n', " "),
     }
+}
+
+/// A default as one would type it; `value` is its schema, which says whether it is a size.
+pub fn readable(default: &str, value: &Value) -> String {
+    let is_size = |value: &Value| value["$ref"] == "#/$defs/Size";
+    let is_size = is_size(value) || value["anyOf"].as_array().is_some_and(|all| all.iter().any(is_size));
+    let short = match (default.parse::<u64>(), default.strip_suffix(" ns").map(str::parse::<u64>)) {
+        (Ok(bytes), _) if is_size => {
+            Some(ByteLen(bytes).to_string()).filter(|s| parse_size(s) == Ok(ByteLen(bytes)))
+        }
+        (_, Some(Ok(ns))) => Some(Span(ns).to_string()).filter(|s| parse_span(s) == Ok(Span(ns))),
+        _ => None,
+    };
+    short.unwrap_or_else(|| default.to_string())
 }
 
 /// The type of a value, or the values it takes.

@@ -90,15 +90,9 @@ fn unit_word(unit: Unit) -> &'static str {
     }
 }
 
-fn isolation_word(isolation: &IsolationConfig) -> Option<&'static str> {
-    match isolation {
-        IsolationConfig::None => None,
-        IsolationConfig::Ops => Some("ops"),
-        IsolationConfig::Vssd => Some("vssd"),
-        IsolationConfig::SharedSpace { .. } => Some("sharedspace"),
-        IsolationConfig::Channel => Some("channel"),
-        IsolationConfig::Die => Some("die"),
-    }
+/// Labels of stores are older than the names' hyphens.
+fn isolation_word(isolation: &IsolationConfig) -> Option<String> {
+    isolation.is_on().then(|| isolation.name().replace('-', ""))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! From the options of an SSD to one with a log-block map.
 
 use super::streams::StreamsConfig;
-use super::tenants::{IsolationConfig, Tenancy};
+use super::tenants::Tenancy;
 use super::unit::Unit;
 use super::{Drive, GcConfig, SsdConfig, check_order};
 use crate::nand::{Geometry, Profile};
@@ -9,7 +9,7 @@ use crate::ssd::config::shape::Size;
 use crate::ssd::tenants::Tenants;
 use nandu_base::{BuildContext, BuildError, Machine, Plant, Precondition};
 use nandu_ftl::blocks::Share;
-use nandu_ftl::isolation::{Books, Space, Table};
+use nandu_ftl::isolation::{Books, Gives, Space, Table};
 use nandu_ftl::log_block::{Homes, LogBlockOptions, LogMap, Region, Shape};
 use nandu_ftl::{BlockId, Layout, WearRules};
 
@@ -57,7 +57,7 @@ impl SsdConfig {
             return refuse("streams", why);
         }
         self.check_tenants()?;
-        if matches!(self.isolation, IsolationConfig::SharedSpace { .. }) {
+        if self.isolation.made().lends() {
             let why = "the blocks that a log-block map has beside its data are all log blocks, and none is lent: take `vssd` or `ops`";
             return refuse("isolation", why);
         }
@@ -165,15 +165,15 @@ impl SsdConfig {
         let turns = Unit::Plane.turns(self.allocation_order, geometry);
         let planes = || (0..u64::from(layout.planes)).map(|turn| turns.nth(turn));
         let homes = |first, logical, order| Homes { first, logical, unit: interleave, order };
-        if self.isolation == IsolationConfig::None {
+        if !self.isolation.is_on() {
             let homes = vec![homes(0, logical, planes().collect())];
             return Ok(Parts { homes, blocks: vec![layout.blocks], tenancy: None });
         }
         let sizes = self.ranges(logical, page)?;
         let table = Table::new(&sizes, sizes.len());
         let needed = sizes.iter().map(|&pages| u64::from(pages)).collect();
-        let (owners, blocks, books) = match self.isolation {
-            IsolationConfig::Channel | IsolationConfig::Die => {
+        let (owners, blocks, books) = match self.isolation.gives() {
+            Gives::Channels | Gives::Dies => {
                 (self.owners(&sizes, logical, geometry)?, vec![layout.blocks], Vec::new())
             }
             _ => {

@@ -1,6 +1,6 @@
 //! What is settled from the options: the chip, the geometry, the blocks, and how much the drive holds.
 
-use super::{Axis, IsolationConfig, Order, SsdConfig};
+use super::{Axis, Order, SsdConfig};
 use crate::nand::{Geometry, Profile, lanes::Timing};
 use crate::ssd::checkpoint::Keeper;
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio, Span};
@@ -35,10 +35,10 @@ impl SsdConfig {
 
     /// Tenants that the drive may have, each with a map of its own.
     pub(super) fn places(&self) -> usize {
-        match self.isolation {
-            IsolationConfig::None => 0,
-            _ => self.tenants.len().max(self.max_tenants.unwrap_or(0) as usize),
+        if !self.isolation.is_on() {
+            return 0;
         }
+        self.tenants.len().max(self.max_tenants.unwrap_or(0) as usize)
     }
 
     /// Blocks of each plane that checkpoints need.

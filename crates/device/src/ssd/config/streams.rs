@@ -1,6 +1,6 @@
 //! The option `streams`: which of the host's pages share blocks.
 
-use super::{IsolationConfig, SsdConfig};
+use super::SsdConfig;
 use crate::ssd::streams::Streams;
 use nandu_base::BuildError;
 use nandu_ftl::placement::MultiHash;
@@ -83,7 +83,7 @@ impl SsdConfig {
             StreamsConfig::Tenant { max_open_blocks: open } if !(1..=16).contains(&open) => {
                 refuse("open is 1 to 16")
             }
-            StreamsConfig::Tenant { .. } if self.isolation != IsolationConfig::None => {
+            StreamsConfig::Tenant { .. } if self.isolation.is_on() => {
                 refuse("with `isolation` each tenant has open blocks of its own already: take `hot-cold`")
             }
             StreamsConfig::Tenant { .. } if self.tenants.is_empty() => {

@@ -3,10 +3,10 @@
 use super::{Size, SsdConfig, Unit};
 use crate::nand::Geometry;
 use crate::ssd::tenants::{Dealing, Planted, Returns, Tenants};
-use nandu_base::{BuildContext, BuildError, ByteLen, Ratio, Span};
+use nandu_base::{BuildContext, BuildError, ByteLen, Chosen};
 use nandu_ftl::blocks::Share;
 use nandu_ftl::isolation::{
-    self, Adaptive, Books, Isolation, Ops, SharedSpace, Space, TENANTS_MAX, Table, Vssd,
+    AnyIsolation, Books, Given, Gives, Isolation, Isolations, Space, TENANTS_MAX, Table,
 };
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockId, Layout};
@@ -26,82 +26,41 @@ pub struct TenantConfig {
     pub weight: u32,
 }
 
-/// How tenants are kept apart inside a drive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum IsolationConfig {
-    /// Not at all: one pool of blocks for all.
-    #[default]
-    None,
-    /// Each has units for its data, and a part of the spare ones by weight.
-    Ops,
-    /// Each has units in proportion to its space.
-    Vssd,
-    /// The same, and erased units are lent to who would have to collect.
-    SharedSpace {
-        /// Share of its units that each contributes, above 0 and below 1.
-        #[serde(default = "default_contribution")]
-        contribution: Ratio,
-        /// Share of its units that each contributes at most, where its contribution follows what lending is worth; it begins with
-        /// beta. By default it stays at beta, as in the paper.
-        contribution_max: Option<Ratio>,
-        /// Share of what the others contribute that one may borrow, at most 1.
-        #[serde(default = "all")]
-        borrow_limit: Ratio,
-        /// Erased units that a lender keeps, at least 1; by default so many that lending begins no collection.
-        reserve_min: Option<u32>,
-        /// Largest share of valid pages in the emptiest unit of one who borrows, above 0, at most 1: it clears such units for each that it gives back.
-        /// Default 1: anybody, as in the paper.
-        #[serde(default = "all")]
-        victim_valid_max: Ratio,
-        /// When a borrowed unit comes back.
-        #[serde(default)]
-        return_policy: ReturnPolicy,
-        /// Share of the contributions, at most 1: when less is left to lend, who owes units and is idle clears some and gives them back. 0, the default, for
-        /// never.
-        #[serde(default = "nothing")]
-        return_pool_below: Ratio,
-        /// How long no request must have come for a tenant's range before the tenant counts as idle.
-        #[serde(default = "default_return_idle_after")]
-        return_idle_after: Span,
-    },
-    /// Each has channels of its own, in proportion to its space.
-    Channel,
-    /// Each has dies of its own, in proportion to its space.
-    Die,
+/// How tenants are kept apart: the policy and its options.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(transparent)]
+pub struct IsolationConfig(pub(super) Chosen<Isolations>);
+
+impl Default for IsolationConfig {
+    fn default() -> IsolationConfig {
+        IsolationConfig(Chosen::named("none"))
+    }
 }
 
-/// When a borrowed unit comes back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReturnPolicy {
-    /// Every second unit that the borrower erases.
-    AtErase,
-    /// When the lender runs low.
-    #[default]
-    OnDemand,
-    /// When the lender has nothing left to clear, or changes its size: the paper has no way back.
-    Never,
+impl IsolationConfig {
+    /// The options, once they are settled.
+    pub(super) fn made(&self) -> &dyn AnyIsolation {
+        self.0.options().expect("the options of a drive are settled before they are asked for")
+    }
+
+    /// What each tenant has for itself.
+    pub(super) fn gives(&self) -> Gives {
+        self.made().gives()
+    }
+
+    /// Whether tenants are kept apart at all.
+    pub(super) fn is_on(&self) -> bool {
+        self.gives() != Gives::Nothing
+    }
+
+    /// The word of the policy.
+    pub(super) fn name(&self) -> &str {
+        self.0.name()
+    }
 }
 
 fn one() -> u32 {
     1
-}
-
-fn all() -> Ratio {
-    Ratio::new(1, 1)
-}
-
-fn nothing() -> Ratio {
-    Ratio::ZERO
-}
-
-fn default_return_idle_after() -> Span {
-    Span::from_ms(5)
-}
-
-fn default_contribution() -> Ratio {
-    Ratio::new(1, 10)
 }
 
 /// What was settled of the tenants of a drive.
@@ -135,7 +94,8 @@ fn refuse<T>(why: impl Into<String>) -> Result<T, BuildError> {
 impl SsdConfig {
     /// Refuses what cannot be with tenants.
     pub(super) fn check_tenants(&self) -> Result<(), BuildError> {
-        if self.isolation == IsolationConfig::None {
+        let isolation = self.isolation.0.options()?;
+        if !self.isolation.is_on() {
             let has_use =
                 self.tenants.is_empty() || matches!(self.streams, super::StreamsConfig::Tenant { .. });
             return match has_use {
@@ -171,44 +131,16 @@ impl SsdConfig {
             let why = format!("{}/{} of a tenant's units is no share below 1", trigger.num, trigger.den);
             return Err(BuildError::at("tenant_gc_threshold", why));
         }
-        match self.isolation {
-            IsolationConfig::SharedSpace { .. } if !self.gc.separate_frontier => refuse(
+        isolation.check()?;
+        if isolation.lends() && !self.gc.separate_frontier {
+            return refuse(
                 "what is lent comes back for one collection only where moved pages have units of their own: `gc.separate_frontier` must be true",
+            );
+        }
+        match isolation.gives() {
+            Gives::Channels | Gives::Dies if self.reclaim_unit == Unit::Superblock => refuse(
+                "a superblock lies in every die: take `reclaim_unit = \"die\"` or \"plane\" for dies or channels of one's own",
             ),
-            IsolationConfig::SharedSpace { contribution: beta, .. }
-                if beta.num == 0 || beta.num >= beta.den =>
-            {
-                refuse("beta is a share above 0 and below 1")
-            }
-            IsolationConfig::SharedSpace { contribution: beta, contribution_max: Some(most), .. }
-                if most.num >= most.den
-                    || u128::from(most.num) * u128::from(beta.den)
-                        < u128::from(beta.num) * u128::from(most.den) =>
-            {
-                refuse("contribution_max is a share of at least beta and below 1")
-            }
-            IsolationConfig::SharedSpace { borrow_limit: limit, .. } if limit.num > limit.den => {
-                refuse("limit is a share of what the others contribute, at most 1")
-            }
-            IsolationConfig::SharedSpace { victim_valid_max: most, .. }
-                if most.num == 0 || most.num > most.den =>
-            {
-                refuse("victim_valid_max is a share above 0, at most 1")
-            }
-            IsolationConfig::SharedSpace { return_pool_below: below, .. } if below.num > below.den => {
-                refuse("return_pool_below is a share of what all contribute, at most 1")
-            }
-            IsolationConfig::SharedSpace { return_idle_after: Span::ZERO, .. } => {
-                refuse("return_idle_after = 0: a tenant is idle after some time without a request")
-            }
-            IsolationConfig::SharedSpace { reserve_min: Some(0), .. } => {
-                refuse("reserve_min = 0: a lender keeps at least one erased unit")
-            }
-            IsolationConfig::Channel | IsolationConfig::Die if self.reclaim_unit == Unit::Superblock => {
-                refuse(
-                    "a superblock lies in every die: take `reclaim_unit = \"die\"` or \"plane\" for dies or channels of one's own",
-                )
-            }
             _ => Ok(()),
         }
     }
@@ -223,12 +155,12 @@ impl SsdConfig {
                 "{slots} places are not within {listed}, which are listed, and {TENANTS_MAX}"
             ));
         }
-        if !matches!(self.isolation, IsolationConfig::Vssd | IsolationConfig::SharedSpace { .. }) {
-            return refuse(
-                "tenants come and go with `vssd` and `shared-space`, where units go by space: with `ops` each deal would change what all \
-                 others have, and channels and dies cannot be cut"
-                    .into(),
-            );
+        if !self.isolation.made().may_be_dealt() {
+            return refuse(format!(
+                "tenants cannot come and go with `{}`: they do with `vssd` and `shared-space`, where units go by space; with `ops` each deal \
+                 would change what all others have, and channels and dies cannot be cut",
+                self.isolation.name()
+            ));
         }
         Ok(())
     }
@@ -253,7 +185,7 @@ impl SsdConfig {
         page: u64,
         cx: &BuildContext<'_>,
     ) -> Result<Option<Tenancy>, BuildError> {
-        if self.isolation == IsolationConfig::None {
+        if !self.isolation.is_on() {
             return Ok(None);
         }
         let mut sizes = self.ranges(size.logical, page)?;
@@ -285,8 +217,8 @@ impl SsdConfig {
         let needed: Vec<u64> = sizes.iter().map(|&pages| u64::from(pages) + journal(pages)).collect();
         let turns = self.reclaim_unit.turns(self.allocation_order, geometry);
         let turns = if self.allocation == super::Allocation::Static { turns.fixed() } else { turns };
-        let mut tenancy = match self.isolation {
-            IsolationConfig::Channel | IsolationConfig::Die => {
+        let mut tenancy = match self.isolation.gives() {
+            Gives::Channels | Gives::Dies => {
                 let owners = self.owners(&sizes, size.logical, geometry)?;
                 let row = |tenant: usize| {
                     let own = owners.iter().filter(|owner| usize::from(**owner) == tenant);
@@ -312,7 +244,8 @@ impl SsdConfig {
                 let mine = |tenant: usize| turns.only(|group| usize::from(owners[group as usize]) == tenant);
                 let turns = (0..sizes.len()).map(mine).collect();
                 let starts = vec![self.gc.paced_from(); sizes.len()];
-                let tenants = Tenants::new(table, turns, starts, Box::new(Vssd), Vec::new(), owners);
+                let tenants =
+                    Tenants::new(table, turns, starts, self.policy(layout.pages, 0), Vec::new(), owners);
                 let slc_blocks = vec![size.slc; owners_count];
                 Tenancy { tenants, shares: Vec::new(), needed, map_blocks, slc_blocks }
             }
@@ -351,8 +284,11 @@ impl SsdConfig {
             }
         };
         let places = tenancy.tenants.len();
-        tenancy.tenants.returns =
-            self.returns_while_idle().map(|(below, after)| Returns::new(below, after, places));
+        tenancy.tenants.returns = self
+            .isolation
+            .made()
+            .returns_while_idle()
+            .map(|(below, after)| Returns::new(below, after, places));
         tenancy.tenants.planted = Planted {
             mixed: cx.planted("ssd.tenant-page-misplaced"),
             crosses: cx.planted("ssd.tenant-collects-others"),
@@ -370,48 +306,10 @@ impl SsdConfig {
         Ok(Some(tenancy))
     }
 
-    /// When idle borrowers give back, if they do: the share that is left to lend, and the time without a request.
-    pub(super) fn returns_while_idle(&self) -> Option<(Ratio, Span)> {
-        match self.isolation {
-            IsolationConfig::SharedSpace { return_pool_below, return_idle_after, .. }
-                if return_pool_below.num > 0 =>
-            {
-                Some((return_pool_below, return_idle_after))
-            }
-            _ => None,
-        }
-    }
-
     /// The policy for units of `pages` pages; no tenant begins to clear with more than `most_start` erased ones.
     pub(super) fn policy(&self, pages: u32, most_start: u32) -> Box<dyn Isolation> {
-        match self.isolation {
-            IsolationConfig::Ops => Box::new(Ops),
-            IsolationConfig::SharedSpace {
-                contribution: beta,
-                contribution_max,
-                borrow_limit: limit,
-                reserve_min: keep,
-                victim_valid_max,
-                return_policy,
-                ..
-            } => {
-                let return_policy = match return_policy {
-                    ReturnPolicy::AtErase => isolation::ReturnPolicy::AtErase,
-                    ReturnPolicy::OnDemand => isolation::ReturnPolicy::OnDemand,
-                    ReturnPolicy::Never => isolation::ReturnPolicy::Never,
-                };
-                let keep = keep.unwrap_or(self.gc.threshold.max(most_start) + 2);
-                let fixed = SharedSpace { beta, limit, keep, victim_valid_max, return_policy };
-                match contribution_max {
-                    None => Box::new(fixed),
-                    Some(most) => Box::new({
-                        let places = self.tenants.len().max(self.max_tenants.unwrap_or(0) as usize);
-                        Adaptive::new(fixed, most, pages, places)
-                    }),
-                }
-            }
-            _ => Box::new(Vssd),
-        }
+        let clears_from = self.gc.threshold.max(most_start);
+        self.isolation.made().build(Given { pages, places: self.places(), clears_from })
     }
 
     /// Refuses tenants whose pages do not fit what they have, of which the map takes so many blocks of each group. Returns the pages more that each of them may
@@ -449,7 +347,7 @@ impl SsdConfig {
         logical: u32,
         geometry: Geometry,
     ) -> Result<Vec<u16>, BuildError> {
-        let is_channel = self.isolation == IsolationConfig::Channel;
+        let is_channel = self.isolation.gives() == Gives::Channels;
         let all = if is_channel { geometry.channels } else { geometry.all_dies() };
         let part = |&size: &u32| (u64::from(all) * u64::from(size) / u64::from(logical.max(1))).max(1) as u32;
         let parts: Vec<u32> = sizes.iter().map(part).collect();

@@ -179,6 +179,11 @@ impl Draft<'_> {
             0 if !prefetch.contains("segment") => "{ kind = \"mithril\", rows = 8, entries = 64 }",
             _ => prefetch,
         };
+        let prefetch = match self.rng.fork(47).below(8) {
+            0 if !prefetch.contains("segment") => "{ kind = \"amp\", streams = 2, async_above = 0 }",
+            1 if !prefetch.contains("segment") => "{ kind = \"amp\", window_max = \"32 KiB\" }",
+            _ => prefetch,
+        };
         let prefetch = self.policy("prefetcher", prefetch);
         self.put("prefetch", &prefetch);
         let segments = prefetch.contains("segment");

@@ -18,6 +18,11 @@ impl Draft<'_> {
             Drive::Dealing => rng.between(2, 3),
             _ => rng.below(5),
         };
+        // One from outside deals units out as it likes: its tenants are alike, and there is room.
+        let added = self
+            .added_by("isolation", rng.fork(46))
+            .filter(|_| !matches!(drive, Drive::Lending | Drive::Dealing));
+        let kind = if added.is_some() { 1 } else { kind };
         let own_channels = kind == 0 && channels == 2;
         let tenants = if own_channels { 2 } else { rng.between(1 + u64::from(kind == 3), 3) };
         let base = rng.between(8, 30) * 4;
@@ -69,6 +74,9 @@ impl Draft<'_> {
             let more = (2 * 17 * (tenants + 2 * u64::from(is_dealt))).div_ceil(page / 4).div_ceil(row);
             blocks += checkpoint_blocks(logical, page, pages, row / pages) + more;
         }
+        if added.is_some() {
+            blocks *= 2;
+        }
         let raw = blocks * row;
         let name = self.begin("ssd");
         let profile = *rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2019", "bench-2026"]);
@@ -107,6 +115,10 @@ impl Draft<'_> {
             self.put("max_tenants", tenants + rng.below(3));
         }
         let isolation = match kind {
+            _ if added.is_some() => added.map_or_else(String::new, |(name, options)| match options {
+                "" => format!("kind = \"{name}\""),
+                options => format!("kind = \"{name}\", {options}"),
+            }),
             0 if own_channels && rng.fork(28).below(3) == 0 => "kind = \"die\"".to_string(),
             0 if own_channels => "kind = \"channel\"".to_string(),
             1 => "kind = \"ops\"".to_string(),
