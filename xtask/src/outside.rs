@@ -9,11 +9,12 @@ use std::process::Command;
 const MANIFEST: &str = "examples/own-policies/Cargo.toml";
 
 /// What is typed, and a word of what is printed.
-const COMMANDS: [(&str, &str); 12] = [
+const COMMANDS: [(&str, &str); 14] = [
     ("list 2q", "Johnson and Shasha"),
     ("list newest-first", "from 1 to 1000"),
     ("list policies", "lottery"),
     ("list clock", "gc_batch"),
+    ("list even", "isolation"),
     ("run STACK --json", "\"queue\""),
     ("compare a=STACK b=STACK", "read p99"),
     (
@@ -26,6 +27,7 @@ const COMMANDS: [(&str, &str); 12] = [
     ("trace info examples/own-policies/sample.lab", "lab-log"),
     ("--quiet verify cache --crash --seeds 40", "nothing wrong was found"),
     ("--quiet verify ssd-paged --crash --seeds 40", "nothing wrong was found"),
+    ("--quiet verify ssd-tenants --crash --seeds 40", "nothing wrong was found"),
 ];
 const STACK: &str = "examples/own-policies/stacks/own.toml";
 

@@ -119,6 +119,11 @@ pub trait Medium: Send {
         None
     }
 
+    /// When everything is complete that was begun here.
+    fn complete_at(&self) -> Instant {
+        Instant::ZERO
+    }
+
     /// Tells the medium the time, so that it may forget how to undo what is complete.
     fn settle(&mut self, now: Instant);
 

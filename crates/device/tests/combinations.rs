@@ -1,7 +1,8 @@
 //! Every option of a flash drive with every other one.
 //!
 //! All pairs of [`FEATURES`] that are not values of one key are built and run, small, until the drive collects. Counters tell that both
-//! features acted. What is refused is what `docs/reference/combinations.md` lists, and no more than [`REFUSED`] pairs.
+//! features acted. What is refused is what `docs/reference/combinations.md` lists, and no more than [`REFUSED`] pairs. Larger sets are drawn from
+//! seeds: no three of them may be refused that go together two by two.
 //!
 //! What is stored is the business of the verified simulation, whose family `ssd-combined` draws the same options.
 
@@ -181,10 +182,10 @@ fn in_order(one: &'static str, other: &'static str) -> (&'static str, &'static s
     if at(one) < at(other) { (one, other) } else { (other, one) }
 }
 
-fn stack(pair: [&Feature; 2]) -> String {
-    let mut keys: Vec<&str> = pair.iter().map(|feature| feature.key).collect();
-    let mut lines: String = pair.iter().map(|feature| feature.lines).collect();
-    for (key, line) in pair.iter().filter_map(|feature| feature.needs) {
+fn stack(set: &[&Feature], blocks: u32) -> String {
+    let mut keys: Vec<&str> = set.iter().map(|feature| feature.key).collect();
+    let mut lines: String = set.iter().map(|feature| feature.lines).collect();
+    for (key, line) in set.iter().filter_map(|feature| feature.needs) {
         if !keys.contains(&key) {
             keys.push(key);
             lines += line;
@@ -193,13 +194,13 @@ fn stack(pair: [&Feature; 2]) -> String {
     if keys.iter().any(|key| ["die_scheduler", "suspension", "scheduler"].contains(key)) {
         lines += "die_scheduler.kind = \"out-of-order\"\n";
     }
-    if keys.contains(&"isolation") || pair.iter().any(|feature| feature.name == "tenant-streams") {
+    if keys.contains(&"isolation") || set.iter().any(|feature| feature.name == "tenant-streams") {
         lines +=
             &format!("tenants = [{{ name = \"a\", size = {SHARE} }}, {{ name = \"b\", size = {SHARE} }}]\n");
     }
     format!(
         "[export.t1]\ndevice = \"ssd\"\n[tenant.t1]\nweight = 100\n[export.t2]\ndevice = \"ssd\"\n[tenant.t2]\nweight = 300\n\
-         [device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = {BLOCKS}\n\
+         [device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = {blocks}\n\
          page_size = {PAGE}\npages_per_block = 8\nspare_factor = 0.62\n{lines}"
     )
 }
@@ -287,10 +288,13 @@ fn every_feature_goes_with_every_other_or_is_listed_as_refused() {
     let listed = listed();
     for pair in pairs() {
         let names = (pair[0].name, pair[1].name);
-        match run(&stack(pair), 1) {
+        match run(&stack(&pair, BLOCKS), 1) {
             Ok(seen) => {
                 let still = pair.iter().filter(|feature| !(feature.acts)(&seen));
                 wrong.extend(still.map(|feature| format!("{names:?}: {} does not act", feature.name)));
+                if seen.of("gc_blocks_cleared") == 0 && !merges(&seen) {
+                    wrong.push(format!("{names:?}: the drive does not collect"));
+                }
             }
             Err(why) => {
                 refused.insert(names);
@@ -305,4 +309,64 @@ fn every_feature_goes_with_every_other_or_is_listed_as_refused() {
     wrong.extend(listed.difference(&refused).map(|names| format!("{names:?} is listed and not refused")));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(refused.len(), REFUSED, "of {} pairs", pairs().len());
+}
+
+/// Three to six features, no two of which are values of one key or refused together.
+fn larger_set(listed: &BTreeSet<(&'static str, &'static str)>, seed: u64) -> Vec<&'static Feature> {
+    let mut rng = Rng::new(seed);
+    let mut set: Vec<&Feature> = Vec::new();
+    for _ in 0..rng.between(3, 8) {
+        let feature = &FEATURES[rng.below(FEATURES.len() as u64) as usize];
+        let goes = |other: &&Feature| {
+            feature.key != other.key && !listed.contains(&in_order(feature.name, other.name))
+        };
+        if set.iter().all(goes) {
+            set.push(feature);
+        }
+    }
+    set
+}
+
+/// Sets of features are built and run like pairs. A feature may be hidden by two others (reads that a buffer answers suspend nothing), so
+/// that each acts is asked of all sets together.
+fn sets_go_together(seeds: std::ops::RangeInclusive<u64>) {
+    let listed = listed();
+    let (mut wrong, mut acted, mut drawn) = (Vec::new(), [0; FEATURES.len()], [0; FEATURES.len()]);
+    for seed in seeds {
+        let set = larger_set(&listed, seed);
+        let names: Vec<&str> = set.iter().map(|feature| feature.name).collect();
+        // A map on the flash, checkpoints and bad blocks together leave tenants no room on the smallest drive.
+        let small = run(&stack(&set, BLOCKS), seed);
+        let has_room = !small.as_ref().is_err_and(|why| why.contains("needs room"));
+        match if has_room { small } else { run(&stack(&set, BLOCKS + 16), seed) } {
+            Ok(seen) => {
+                for (at, feature) in FEATURES.iter().enumerate().filter(|(_, f)| names.contains(&f.name)) {
+                    drawn[at] += 1;
+                    acted[at] += u32::from((feature.acts)(&seen));
+                }
+                if seen.of("gc_blocks_cleared") == 0 && !merges(&seen) {
+                    wrong.push(format!("seed {seed}: {names:?}: the drive does not collect"));
+                }
+            }
+            Err(why) => wrong.push(format!("seed {seed}: {names:?} is refused: {why}")),
+        }
+    }
+    for (feature, (acted, drawn)) in FEATURES.iter().zip(acted.iter().zip(&drawn)) {
+        println!("{}: acts in {acted} of {drawn} sets", feature.name);
+        if acted * 2 < *drawn {
+            wrong.push(format!("{} acts in {acted} of {drawn} sets only", feature.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn larger_sets_of_features_go_together() {
+    sets_go_together(1..=60);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_thousand_sets_of_features_go_together() {
+    sets_go_together(1001..=2000);
 }

@@ -112,6 +112,14 @@ pub mod victim {
     pub use nandu_ftl::gc::{AnyVictim, GcPolicy, PlaneView, VictimConfig, VictimOptions, Victims, policy};
 }
 
+/// Isolation: what each tenant of a drive has for itself, and who lends to whom.
+pub mod isolation {
+    pub use nandu_ftl::isolation::{
+        Account, AnyIsolation, Books, Given, Gives, Isolation, IsolationOptions, Isolations, Space,
+        conformance, policy,
+    };
+}
+
 /// Maps: where each logical page of a drive lies, and what of that is in its RAM.
 pub mod mapping {
     pub use nandu_device::ssd::mapping::{Maps, late, policy};

@@ -49,6 +49,9 @@ fn reads_that_wait_for_the_map_keep_dies_busy() {
         ("tpftl", "mapping = { kind = \"tpftl\", cmt_size = \"64 KiB\" }\n"),
         ("cftl", "mapping = { kind = \"cftl\", cmt_size = \"64 KiB\", switching = { kind = \"never\" } }\n"),
         ("tpc", "mapping = { kind = \"tpc-ftl\", cmt_size = \"64 KiB\" }\n"),
+        ("block", "mapping = \"block\"\n"),
+        ("bast", "mapping = \"bast\"\n"),
+        ("fast", "mapping = \"fast\"\n"),
         ("page", ""),
     ];
     for (name, mapping) in maps {

@@ -514,6 +514,12 @@ impl Graph {
         self.nodes.iter().filter_map(|node| node.medium.as_ref()).find_map(|medium| medium.erasing(from, to))
     }
 
+    /// When everything is complete that was begun on flash.
+    pub fn complete_at(&self) -> Instant {
+        let media = self.nodes.iter().filter_map(|node| node.medium.as_ref());
+        media.map(|medium| medium.complete_at()).fold(Instant::ZERO, Instant::later)
+    }
+
     /// Accounts for a finished request and tells its owner, whose next step is returned.
     #[inline(always)]
     fn finish<D: Driver>(&mut self, id: ReqId, now: Instant, driver: &mut D) -> Option<(u32, Step)> {

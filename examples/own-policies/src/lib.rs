@@ -2,6 +2,7 @@
 
 pub mod cat;
 pub mod clock;
+pub mod even;
 pub mod lab_log;
 pub mod lottery;
 pub mod newest;
@@ -17,6 +18,7 @@ pub fn registry() -> Registry {
         .with(nandu::replacement::policy::<newest::Config>())
         .with(nandu::prefetch::policy::<stride::Config>())
         .with(nandu::victim::policy::<cat::Config>())
+        .with(nandu::isolation::policy::<even::Config>())
         .with(nandu::mapping::policy::<clock::Config>())
         .with(nandu::scheduler::policy::<lottery::Config>())
         .with(&lab_log::FORMAT)

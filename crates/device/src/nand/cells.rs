@@ -372,6 +372,10 @@ impl Medium for Cells {
         parts.find(|part| part.start < part.end)
     }
 
+    fn complete_at(&self) -> Instant {
+        self.unsettled.iter().map(|(window, _)| window.end).fold(Instant::ZERO, Instant::later)
+    }
+
     fn settle(&mut self, now: Instant) {
         while self.unsettled.front().is_some_and(|(window, _)| window.end <= now) {
             if let Some((_, done)) = self.unsettled.pop_front() {

@@ -217,6 +217,11 @@ impl Lanes {
         self.dies[die as usize].free_at
     }
 
+    /// When everything is complete that dies have begun.
+    pub fn complete_at(&self) -> Instant {
+        self.dies.iter().map(|die| die.free_at).fold(Instant::ZERO, Instant::later)
+    }
+
     /// Time that all dies were occupied.
     pub fn dies_busy(&self) -> Span {
         self.dies.iter().fold(Span::ZERO, |sum, d| sum + d.busy)
@@ -407,7 +412,7 @@ impl Lanes {
 
     /// No die begins anything before `at`, nor before everything is complete that was issued. Returns when that is.
     pub fn fence(&mut self, at: Instant) -> Instant {
-        let end = self.dies.iter().map(|die| die.free_at).fold(at, Instant::later);
+        let end = self.complete_at().later(at);
         for die in &mut self.dies {
             die.free_at = end;
             // Nor does a page join what is complete then.

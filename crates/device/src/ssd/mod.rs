@@ -96,6 +96,7 @@ struct Planted {
     program_twice: bool,
     trim_not_recorded: bool,
     trim_record_dropped: bool,
+    ends_early: bool,
     uncharged_gc: bool,
     path_without_queue: bool,
     wear_falls: bool,
@@ -223,6 +224,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             program_twice: cx.planted("ssd.program-twice"),
             trim_not_recorded: cx.planted("ssd.trim-not-recorded"),
             trim_record_dropped: cx.planted("ssd.trim-record-dropped"),
+            ends_early: cx.planted("ssd.ends-early"),
             uncharged_gc: cx.planted("ssd.uncharged-gc") || cx.planted("ssd.log-uncharged-merge"),
             path_without_queue: cx.planted("ssd.path-without-queue"),
             wear_falls: cx.planted("ssd.wear-falls"),
@@ -353,11 +355,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         if M::PAGED && self.paging.keeper.is_some() {
             self.take_checkpoint(TenantId::SYSTEM, cx);
         }
-        if self.queue.holds_back() {
-            self.close_when_done(cx);
-        } else {
-            cx.closed();
-        }
+        self.close_when_done(cx);
     }
 }
 
@@ -387,7 +385,7 @@ impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
             let end = self.recover(cx);
             self.restore_buffer(cx);
             self.stand_still(false, cx);
-            cx.wake_at(TimerKey(0), end);
+            cx.wake_at(serve::AT_REST, end);
         }
         Step::Idle
     }
@@ -407,7 +405,7 @@ impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
         if key.0 > 0 {
             return self.die_is_free(key.0 - 1, cx);
         }
-        cx.opened(Ok(()));
+        self.is_at_rest(cx);
         Step::Idle
     }
 

@@ -14,6 +14,8 @@ use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{Mapping, Tp};
 use nandu_ftl::{BlockId, Ppn};
 
+/// The wake when a start is complete, or an end.
+pub(super) const AT_REST: TimerKey = TimerKey(0);
 /// Added to the position of a page that waited: it shares no operation with one that did not.
 const WAITED: u32 = 1 << 27;
 
@@ -58,8 +60,27 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             self.arm_buffer(cx);
         }
         if self.closing && self.queue.outstanding() == 0 {
-            self.closing = false;
+            self.close_when_complete(cx);
+        }
+    }
+
+    /// The drive ends when what its dies do is complete: a program that is under way is not on the flash yet.
+    fn close_when_complete(&mut self, cx: &mut Cx<'_>) {
+        let complete = self.lanes.complete_at();
+        self.closing = complete > cx.now && !self.planted.ends_early;
+        if self.closing {
+            cx.wake_at(AT_REST, complete);
+        } else {
             cx.closed();
+        }
+    }
+
+    /// The drive has started, or ends.
+    pub(super) fn is_at_rest(&mut self, cx: &mut Cx<'_>) {
+        if self.closing {
+            self.close_when_complete(cx);
+        } else {
+            cx.opened(Ok(()));
         }
     }
 

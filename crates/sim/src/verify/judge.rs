@@ -128,9 +128,10 @@ impl Sink for Judge {
         let export = (request.cookie >> 32) as usize;
         if let Some(error) = request.error {
             self.failure = Some((request.op, error.kind));
-            if request.op == Op::Write {
-                let Request { op, offset, len, .. } = *request;
-                self.failed_write = Some((export, Asked { op, flags: Flags::NONE, offset, len }));
+            // As it was asked: a slice has moved the request on.
+            let asked = self.oracles[export].asked(request.cookie as u32);
+            if let Some(asked) = asked.filter(|asked| asked.op == Op::Write) {
+                self.failed_write = Some((export, Asked { flags: Flags::NONE, ..asked }));
             }
         }
         let oracle = &mut self.oracles[export];

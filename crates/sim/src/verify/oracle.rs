@@ -70,6 +70,11 @@ impl Oracle {
         serial
     }
 
+    /// What was asked for by a request that has not ended.
+    pub fn asked(&self, serial: u32) -> Option<Asked> {
+        self.window.get(serial).map(|flight| flight.asked)
+    }
+
     /// Request `serial` has ended. `payload` holds what a read has found.
     pub fn ended(
         &mut self,

@@ -147,8 +147,13 @@ impl Plan {
         let rest = Span::from_secs(if matches!(shape, Shape::File(_)) { 3 * 3600 } else { 60 });
         // A generator of its own each: what else a seed draws stays as it was.
         let chore_one_in = *root.fork(6).pick(&[0, 30, 100]);
-        let changing =
-            [Family::Ssd(Drive::Dealing), Family::Queue, Family::QueueOverTenants, Family::FairDies];
+        let changing = [
+            Family::Ssd(Drive::Dealing),
+            Family::Queue,
+            Family::QueueOverTenants,
+            Family::FairDies,
+            Family::Everything,
+        ];
         let may_change = changing.map(Shape::Named).contains(shape);
         let change_one_in = if may_change { *root.fork(6).pick(&[0, 8, 30, 100]) } else { 0 };
         let is_shared =

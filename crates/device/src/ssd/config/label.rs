@@ -147,6 +147,8 @@ mod tests {
             ("mapping = { kind = \"tpftl\" }", "map tpftl, unit plane"),
             ("mapping = { kind = \"tpc-ftl\" }", "map tpc, unit plane"),
             ("isolation = { kind = \"ops\" }", "map page, unit plane, isolation ops"),
+            ("isolation = \"channel\"", "map page, unit plane, isolation channel"),
+            ("isolation = \"die\"", "map page, unit plane, isolation die"),
             (
                 "isolation = { kind = \"vssd\" }\nmax_tenants = 3",
                 "map page, unit plane, isolation vssd, 3 places for tenants",

@@ -36,6 +36,7 @@ pub(super) const PLANTS: &[Plant] = &[
     Plant::new("ssd.program-twice", "I-6", "now and then a page is programmed again unerased"),
     Plant::new("ssd.trim-not-recorded", "I-1", "a flush does not write the trim journal"),
     Plant::new("ssd.trim-record-dropped", "I-19", "a record of trims goes when the oldest of them is needed no more"),
+    Plant::new("ssd.ends-early", "I-21", "the drive ends while its dies are busy"),
     Plant::new("ssd.uncharged-gc", "I-13", "moved pages are not charged"),
     Plant::new("ssd.path-without-queue", "I-13", "the wait for the die is counted twice"),
     Plant::new("ssd.wear-falls", "I-16", "now and then a block forgets its erases"),

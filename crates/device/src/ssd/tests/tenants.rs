@@ -311,11 +311,11 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
         ("tenants = [{ name = \"a\", size = \"100 KiB\" }]\nisolation = { kind = \"vssd\" }", "tenants"),
         (
             "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", contribution = 1 }",
-            "isolation",
+            "isolation.contribution",
         ),
         (
             "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", reserve_min = 0 }",
-            "isolation",
+            "isolation.reserve_min",
         ),
         (
             "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\nmapping = { kind = \"dftl\" }",
@@ -331,11 +331,11 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
         ),
         (
             "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_pool_below = 2 }",
-            "isolation",
+            "isolation.return_pool_below",
         ),
         (
             "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_idle_after = \"0 ns\" }",
-            "isolation",
+            "isolation.return_idle_after",
         ),
         (
             "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\nmax_tenants = 2\nwear = { endurance = 5 }",

@@ -69,6 +69,7 @@ impl Draft<'_> {
         }
         let has_tenants = self.drive == Drive::Any && least == 0 && self.rng.fork(13).below(8) == 0;
         let has_tenants = has_tenants || self.drive == Drive::Combined && self.rng.fork(32).below(3) == 0;
+        let has_tenants = has_tenants || self.shares_dies && self.rng.fork(50).below(2) == 0;
         let is_of_tenants =
             matches!(self.drive, Drive::Tenants | Drive::Lending | Drive::Dealing | Drive::PagedTenants);
         if is_of_tenants || has_tenants {
@@ -111,6 +112,8 @@ impl Draft<'_> {
         let streams =
             (may_stream && streams.below(4) < 1 + u64::from(combines)).then(|| streams.between(1, 4));
         blocks += u64::from(streams.is_some());
+        let by_tenant = self.shares_dies && streams.is_none() && self.rng.fork(51).below(3) == 0;
+        blocks += u64::from(by_tenant);
         let checkpoint = checkpoint.filter(|_| unit == "plane");
         let slc = self.slc_cache(
             mapping.is_none() && unit == "plane" || combines,
@@ -161,6 +164,12 @@ impl Draft<'_> {
             let (counters, decay) = (64, 40 * threshold);
             let what = format!("counters = {counters}, decay_interval = {decay}, threshold = {threshold}");
             self.put("streams", format!("{{ kind = \"hot-cold\", {what} }}"));
+        }
+        if by_tenant {
+            let half = logical / 2 * page;
+            let list = [0, 1].map(|tenant| format!("{{ name = \"t{tenant}\", size = {half} }}"));
+            self.put("tenants", format!("[{}]", list.join(", ")));
+            self.put("streams", "{ kind = \"tenant\" }");
         }
         self.wear();
         // A generator of its own: what else a seed draws stays as it was.
@@ -233,7 +242,7 @@ impl Draft<'_> {
             Drive::Queued | Drive::Shared | Drive::Tenants | Drive::Lending | Drive::Slc
         );
         // What is lent comes back for one collection only where moved pages have units of their own.
-        let lends = self.text.contains("shared-space");
+        let lends = self.text.contains("shared-space") || self.added("isolation").is_some();
         let may_mix = may_mix || self.drive == Drive::Tenants && !lends && rng.fork(9).below(2) == 0;
         if rng.below(3) == 0 && may_mix {
             gc += ", separate_frontier = false";
@@ -254,8 +263,12 @@ impl Draft<'_> {
         self.put("gc", format!("{{ {gc} }}"));
     }
 
-    /// Whether programs and erases stand still for reads. A generator of its own: what else a seed draws stays as it was.
+    /// Whether programs and erases stand still for reads, or what a die does next is a scheduler's choice. A generator of its own: what else a seed draws stays as it was.
     pub(super) fn suspension(&mut self) -> String {
+        let mut shares = self.rng.fork(52);
+        if self.shares_dies && shares.below(2) == 0 {
+            return format!(", tenant_scheduler = {{ {} }}", shares.pick(&OF_A_DIE));
+        }
         let mut rng = self.rng.fork(13);
         if rng.below(2) == 0 {
             return String::new();

@@ -44,6 +44,8 @@ pub enum Family {
     QueueOverTenants,
     /// Tenants on a drive whose dies serve them by share.
     FairDies,
+    /// As `ssd-combined`, with an export for each tenant, dies that are shared out among them, and lending as often as not.
+    Everything,
     /// A hybrid disk over any members, some of which may fail; with `true` over files only, whose process may also die.
     Hybrid(bool),
     /// A hybrid disk with one slow ring, which has what was read; all writes of the host go past it to a quick disk.
@@ -167,6 +169,7 @@ impl Family {
         ("queue", Family::Queue),
         ("queue-over-tenants", Family::QueueOverTenants),
         ("fair-dies", Family::FairDies),
+        ("ssd-everything", Family::Everything),
         ("mirror", Family::Over("mirror")),
         ("mirror-of-ssds", Family::MirrorOfSsds),
         ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),

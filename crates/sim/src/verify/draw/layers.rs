@@ -51,10 +51,23 @@ impl Draft<'_> {
         self.drive = *self.rng.pick(&[Drive::Tenants, Drive::Lending, Drive::Lending]);
         let drive = self.ssd(0);
         let queue = self.fair_queue(drive);
+        self.parts_of_tenants(&queue)
+    }
+
+    /// A drive with any options that go together, whose dies may be shared out among its tenants: each has an export.
+    pub(super) fn everything(mut self) -> String {
+        self.drive = Drive::Combined;
+        self.shares_dies = true;
+        let drive = self.ssd(64 << 10);
+        if self.tenant_bytes.is_empty() { self.shared(&drive) } else { self.parts_of_tenants(&drive) }
+    }
+
+    /// An export for what each tenant of the last drive has of it.
+    fn parts_of_tenants(mut self, below: &str) -> String {
         let (mut exports, mut offset) = (String::new(), 0);
         for (tenant, size) in self.tenant_bytes.clone().into_iter().enumerate() {
             let name = self.begin("slice");
-            self.put_text("below", &queue);
+            self.put_text("below", below);
             self.put("offset", offset);
             self.put("size", size);
             offset += size;

@@ -77,6 +77,8 @@ struct Draft<'a> {
     drive: Drive,
     /// Mirrors are hetero-mirrors.
     hetero: bool,
+    /// Dies of drives may be shared out among tenants, and tenants that lend are as frequent as others.
+    shares_dies: bool,
     text: String,
     devices: u32,
     /// Bytes of each tenant of the last drive that was drawn with some.
@@ -90,6 +92,7 @@ impl<'a> Draft<'a> {
             added,
             drive: Drive::Any,
             hetero: false,
+            shares_dies: false,
             text: String::new(),
             devices: 0,
             tenant_bytes: Vec::new(),
@@ -231,6 +234,7 @@ impl<'a> Draft<'a> {
                 return self.shared(&drive);
             }
             Shape::Named(Family::QueueOverTenants) => return self.queue_over_tenants(),
+            Shape::Named(Family::Everything) => return self.everything(),
             Shape::Named(Family::Hybrid(of_files)) => self.hybrid(*of_files),
             Shape::Named(Family::HybridPastRing) => self.hybrid_past_ring(),
             Shape::Named(Family::HybridOnOneChip) => self.hybrid_on_one_chip(),

@@ -16,6 +16,7 @@ impl Draft<'_> {
         let kind = match drive {
             Drive::Lending => 3,
             Drive::Dealing => rng.between(2, 3),
+            _ if self.shares_dies && rng.fork(53).below(2) == 0 => 3,
             _ => rng.below(5),
         };
         // One from outside deals units out as it likes: its tenants are alike, and there is room.

@@ -197,6 +197,13 @@ impl Session<'_> {
             }
             self.look()?;
             self.check_leaks()?;
+            let complete = self.engine.graph.complete_at();
+            if complete > self.engine.now() {
+                let what = format!(
+                    "the stack has ended, and flash is busy with its last operations until {complete}"
+                );
+                return Err(broken("I-21", what));
+            }
             let now = self.engine.now() + Span::from_ms(1);
             self.tally.recoveries += 1;
             let built = self.rebuilt();
