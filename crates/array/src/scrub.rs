@@ -175,7 +175,7 @@ impl Scrubbed {
     }
 }
 
-/// Whether a pass may come `interval` so often, at `rate`.
+/// Whether a pass may begin each `interval` and compare at `rate`.
 ///
 /// # Errors
 /// What is out of bounds.

@@ -19,7 +19,7 @@ pub struct GhostQueue {
 }
 
 impl GhostQueue {
-    /// Room for `window_max` ghosts; with none, nothing is remembered.
+    /// Room for `most` ghosts; with none, nothing is remembered.
     pub fn new(most: usize) -> GhostQueue {
         GhostQueue {
             chain: Chain::new(most),

@@ -256,7 +256,7 @@ fn an_operation_is_suspended_as_often_as_it_may() {
     assert_eq!(counter(&bed, "reads_in_suspensions"), 2);
 }
 
-/// Pages in SLC mode have its times with the die scheduler `queued` too, and a program of three bits stands still for a read of one.
+/// Pages in SLC mode have its times with the die scheduler `out-of-order` too, and a program of three bits stands still for a read of one.
 #[test]
 fn operations_of_both_modes_wait_and_stand_still() {
     const PAGE: u64 = 4096;

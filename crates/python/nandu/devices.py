@@ -164,7 +164,7 @@ class CacheReplacement:
         """The line that was met longest ago goes."""
         _kind: ClassVar[str] = "lru"
         granularity: Literal["block", "segment"] | None = None
-        """What goes at a time: `block`, or `segment_size`, the segment of the prefetcher. Default `block`."""
+        """What goes at a time: `block`, or `segment`, the segment of the prefetcher. Default `block`."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Arc(CacheReplacementOptions):
@@ -188,7 +188,7 @@ class CacheReplacement:
         """A queue and a hand (SIEVE)."""
         _kind: ClassVar[str] = "sieve"
         granularity: Literal["block", "segment"] | None = None
-        """What goes at a time: `block` or `segment_size`. Default `block`."""
+        """What goes at a time: `block` or `segment`. Default `block`."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Lirs(CacheReplacementOptions):
@@ -1554,9 +1554,9 @@ class HeteroMirror(Device):
     """When a write without FUA is acknowledged. Default "first"."""
     write_batching: Literal["never", "standby", "always"] | None = None
     """When the delay queue of the leg that follows is kept, to let it rest: until half of an exposure bound is reached, or
-    the leg is needed. Other than "never" needs `write_ack = "immediate"`. Default "never"."""
+    the leg is needed. Other than "never" needs `write_ack = "first"`. Default "never"."""
     write_behind: int | None = None
-    """With ack "leader", the most writes that only the leader has. Default 256, as with mdadm; 1 to 16383."""
+    """With `write_ack = "leader"`, the most writes that only the leader has. Default 256, as with mdadm; 1 to 16383."""
     write_hedge: bool | None = None
     """While one leg catches up, a write that the other one has not taken within its usual time and the wait limit is sent
     to the delayed leg too, ahead of its queue: one leg is enough. Default false."""
@@ -1643,7 +1643,7 @@ class Cache(Device):
     """Tell the device below which of the blocks that were read together are used: those that were asked for, and those that
     were brought with them when they are met. A `hybrid` then keeps the others out of its upper ring. Default false."""
     write: CacheWriteOptions | str | Mapping[str, Any] | None = None
-    """When writes go below. Default: at once (`through`)."""
+    """When writes go below. Default: at once (`writethrough`)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,10 +1,10 @@
 //! The answer to a client before every leg has its write.
 //!
-//! With `write_ack = "immediate"` one leg is enough, with `wait-limit` one leg and the time that the other one has, unless
-//! that one is delayed and the write waits in its queue, with `leader` the
-//! leader as long as the follower lacks fewer than `write_behind` writes. FUA needs it durable on both; in mode `fast-leg` on the leader, where the follower durably says L. Past the bound on the age of exposed data
-//! both legs are needed, and past the bound on bytes there is no answer before there is room. Lost data that are written
-//! again are answered last of all ([`super::lost`]).
+//! With `write_ack = "first"` one leg is enough, with `wait-limit` one leg and the time that the other one has, unless
+//! that one is delayed and the write waits in its queue, with `leader` the leader as long as the follower lacks fewer than
+//! `write_behind` writes. FUA needs it durable on both; with `flush_scope = "leader"` on the leader, where the follower
+//! durably says L. Past the bound on the age of exposed data both legs are needed, and past the bound on bytes there is no
+//! answer before there is room. Lost data that are written again are answered last of all ([`super::lost`]).
 //!
 //! From the answer on the extent is free for others. The operation stays, without it, until the other leg has its share too,
 //! and so its regions stay marked and busy. The delay queue keeps the payload (R-PAYLOAD) and says which leg is not current.
@@ -38,7 +38,7 @@ impl Mirror {
         }
     }
 
-    /// FUA in mode `fast-leg`: durable on the leader, and the follower says that it may lack it.
+    /// FUA with `flush_scope = "leader"`: durable on the leader, and the follower says that it may lack it.
     fn fua_is_listed(&self, op: &super::op::Operation) -> bool {
         let follower = self.follower();
         let map = &self.legs[follower].map;

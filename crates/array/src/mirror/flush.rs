@@ -2,7 +2,7 @@
 //!
 //! **Flush.** On each leg that counts, a flush waits until nothing older than itself is in the leg's delay queue, then for
 //! the leg flush that covers everything complete by then. It never counts a mixture of blocks here and blocks there. In
-//! mode `fast-leg` the follower counts by its map instead: every region in use since before the flush says L there,
+//! mode `leader` the follower counts by its map instead: every region in use since before the flush says L there,
 //! durably, or is flushed there (`flush_alone_needs_l_or_solo`). While a leg takes Solo nothing is answered
 //! (`solo_before_lone_ack`), and nothing before the list of lost data is durable. What covers something that a leader does not take fails
 //! ([`super::stuck`]).

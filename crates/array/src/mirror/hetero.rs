@@ -107,7 +107,7 @@ pub struct HeteroConfig {
     /// When a write without FUA is acknowledged. Default "first".
     #[serde(default = "default_write_ack")]
     pub write_ack: AckMode,
-    /// With ack "leader", the most writes that only the leader has. Default 256, as with mdadm; 1 to 16383.
+    /// With `write_ack = "leader"`, the most writes that only the leader has. Default 256, as with mdadm; 1 to 16383.
     #[serde(default = "default_write_behind")]
     pub write_behind: u32,
     /// How many requests are served at once. Default "pipelined".
@@ -167,7 +167,7 @@ pub struct HeteroConfig {
     #[serde(default)]
     pub critical_backlog: u32,
     /// When the delay queue of the leg that follows is kept, to let it rest: until half of an exposure bound is reached, or
-    /// the leg is needed. Other than "never" needs `write_ack = "immediate"`. Default "never".
+    /// the leg is needed. Other than "never" needs `write_ack = "first"`. Default "never".
     #[serde(default = "default_write_batching")]
     pub write_batching: HoldMode,
     /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.

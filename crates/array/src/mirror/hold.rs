@@ -6,7 +6,7 @@
 //! enough to stop in. What has gathered goes as a whole, with one start of the leg, as soon as
 //!
 //! - its oldest write, or the bytes that are exposed, have reached half of what may be exposed;
-//! - a flush, or a write with FUA, needs the leg (mode `strict`), or a write over lost data does;
+//! - a flush, or a write with FUA, needs the leg (mode `all-legs`), or a write over lost data does;
 //! - writes wait for room, or for a place among the active regions;
 //! - the mirror is being closed, or the other leg leaves.
 //!

@@ -416,7 +416,7 @@ impl Mirror {
         }
     }
 
-    /// FUA writes of mode `fast-leg` that may have waited for L.
+    /// FUA writes of mode `leader` that may have waited for L.
     fn retry_fua(&mut self, cx: &mut Cx<'_>) {
         if !self.policy.fast_flush {
             return;

@@ -108,7 +108,7 @@ impl Regions {
         self.idle
     }
 
-    /// One more write or copy in `region_size`, which gets a slot if it has none; `version` writes were issued before. The caller has checked that there is room.
+    /// One more write or copy in `region`, which gets a slot if it has none; `version` writes were issued before. The caller has checked that there is room.
     pub fn enter(&mut self, region: u32, version: u64) {
         let at = match self.find(region) {
             Some(at) => {

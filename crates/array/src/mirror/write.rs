@@ -135,7 +135,7 @@ impl Mirror {
         }
     }
 
-    /// Mode `fast-leg`: L goes to the follower's map as early as D to the leader's, so that a flush finds it there.
+    /// Mode `leader`: L goes to the follower's map as early as D to the leader's, so that a flush finds it there.
     pub(super) fn list_on_follower(&mut self, range: std::ops::RangeInclusive<u32>) {
         let follower = self.follower();
         let leg = &mut self.legs[follower];

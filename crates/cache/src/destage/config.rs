@@ -61,7 +61,7 @@ impl WriteConfig {
         }
     }
 
-    /// Blocks that dirty data may take of a memory of `size` blocks.
+    /// Blocks that dirty data may take of a memory of `memory` blocks of `block` bytes.
     pub(crate) fn dirty_blocks(&self, memory: u64, block: u64) -> Result<u64, BuildError> {
         let WriteConfig::Writeback { dirty_max: dirty, .. } = self else { return Ok(0) };
         let blocks = dirty.map_or((memory / 4).max(1), |dirty| dirty.0 / block);
@@ -74,7 +74,7 @@ impl WriteConfig {
         Ok(blocks)
     }
 
-    /// The buffer for `dirty_max` blocks of `block_size` bytes.
+    /// The buffer for `dirty` blocks of `block` bytes.
     pub(crate) fn build(&self, dirty: u64, block: u64) -> Result<Option<Buffer>, BuildError> {
         let WriteConfig::Writeback {
             ref destage,

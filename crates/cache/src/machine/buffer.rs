@@ -139,7 +139,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer for `room` blocks in units of `erase_unit` blocks.
+    /// A buffer for `room` blocks in units of `unit` blocks.
     pub(crate) fn new(room: usize, unit: u64, after: Span, depth: u32, policy: Box<dyn Destage>) -> Buffer {
         Buffer {
             pads: false,

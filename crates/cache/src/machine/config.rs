@@ -31,7 +31,7 @@ pub struct CacheConfig {
     /// Who goes when memory is short. Default: adaptive culling.
     #[serde(default = "replacement")]
     pub replacement: ReplacementConfig,
-    /// When writes go below. Default: at once (`through`).
+    /// When writes go below. Default: at once (`writethrough`).
     #[serde(default)]
     pub write: WriteConfig,
     /// What is missing of a read goes below first and alone; what is brought with it follows as a read that nobody waits

@@ -70,7 +70,7 @@ pub struct Look<'a> {
 
 /// A prefetcher. See the module's page.
 pub trait Prefetch: Send {
-    /// Puts ranges to bring into `lookahead`, which is empty, in order and without overlap. They may reach beyond the device.
+    /// Puts ranges to bring into `ahead`, which is empty, in order and without overlap. They may reach beyond the device.
     fn plan(&mut self, look: &Look<'_>, ahead: &mut Vec<Range>);
 
     /// How many requests ahead it wants to be told what comes.

@@ -17,7 +17,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LruConfig {
-    /// What goes at a time: `block`, or `segment_size`, the segment of the prefetcher. Default `block`.
+    /// What goes at a time: `block`, or `segment`, the segment of the prefetcher. Default `block`.
     #[serde(default)]
     pub granularity: LineOf,
 }

@@ -146,7 +146,7 @@ pub(super) fn half() -> Ratio {
     Ratio::new(1, 2)
 }
 
-/// Refuses a share that is not above 0 and at most `window_max`.
+/// Refuses a share that is not above 0 and at most `most`.
 pub(super) fn share(key: &'static str, share: Ratio, most: Ratio) -> Result<(), BuildError> {
     if share.num == 0 || share.num * most.den > most.num * share.den {
         let why = format!("{}/{} is not above 0 and at most {}/{}", share.num, share.den, most.num, most.den);

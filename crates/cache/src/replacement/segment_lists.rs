@@ -57,7 +57,7 @@ fn cached(lines: &[Line]) -> impl Fn(u32) -> u32 + '_ {
 }
 
 impl SegmentLists {
-    /// For at most `slots` segments, with `limit` segments in L1 at most and `tail_share` in B1 and in B2.
+    /// For at most `slots` segments, with `limit` segments in L1 at most and `region` in B1 and in B2.
     pub fn new(slots: usize, limit: u32, region: u32) -> SegmentLists {
         SegmentLists {
             places: Places::new(slots),

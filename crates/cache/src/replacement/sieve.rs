@@ -21,7 +21,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SieveConfig {
-    /// What goes at a time: `block` or `segment_size`. Default `block`.
+    /// What goes at a time: `block` or `segment`. Default `block`.
     #[serde(default)]
     pub granularity: LineOf,
 }

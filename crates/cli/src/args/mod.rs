@@ -160,7 +160,7 @@ Examples:
 const COMPARE_EXAMPLES: &str = "\
 Examples:
   nandu compare page-map stripe --trace mixed-zipf --gen requests=50000 --gen space=512MiB
-  nandu compare size=stacks/memory.toml stacks/stripe.toml --trace uniform --gen requests=20000
+  nandu compare memory=stacks/memory.toml stacks/stripe.toml --trace uniform --gen requests=20000
   nandu compare a.toml b.toml --trace Financial1.spc.zst --fit compact --report race.html
 
 The first stack is the baseline. All replay the same requests: the trace is fitted once, to the smallest export.

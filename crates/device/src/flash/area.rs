@@ -112,7 +112,7 @@ impl FlashArea {
     }
 }
 
-/// Where page `page_size` of a chip lies.
+/// Where page `page` of a chip lies.
 #[inline]
 pub(super) fn place(areas: &[FlashArea], chip: &Chip, page: u64) -> Spot {
     let area = match areas {

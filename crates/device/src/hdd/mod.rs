@@ -19,7 +19,7 @@
 //!
 //! What does not happen here: bad sectors found in use, thermal recalibration, vibration, shingled tracks.
 //!
-//! Files: `geometry`, `seek`, `mechanics` the moving parts; `buffer` and `write_cache` the memory; `scheduler` who is next;
+//! Files: `geometry`, `seek`, `mechanics` the moving parts; `buffer` and `write_cache` the memory; `queue` who is next;
 //! `power` states and energy; `drive` what a drive is made of, `config` and `profile` its options; `serve` reads
 //! and the arm, `write` writes and flushes; `platter` contents; `disksim` parameter files of DiskSim.
 

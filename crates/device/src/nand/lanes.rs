@@ -1,7 +1,8 @@
 //! When flash operations run: a timeline for each die and each channel.
 //!
-//! Every die takes its operations first come, first served (die scheduler `fcfs`), so an operation's end is known when it is
-//! issued and a request costs one event however many pages it spans.
+//! A die does the operations that are given to it first come, first served, and an operation is given to it when nothing stands before it any
+//! more: its begin and end are known from then on. Where no page waits, that is when a request comes, which then costs one event however
+//! many pages it spans. What waits, and what a die chooses with the die scheduler `out-of-order`, is in `queued`.
 //!
 //! - *Read*: the die senses the page (tR), then the page crosses the channel; the die is occupied until it has.
 //! - *Program*: the page crosses the channel into the die's register, then the die programs (tPROG).
@@ -86,7 +87,7 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// `dies_per_chip` dies of `planes_per_die` planes, die `i` on channel `i mod channels`.
+    /// `dies` dies of `planes` planes, die `i` on channel `i mod channels`.
     pub fn new(dies: u32, planes: u32, channels: u32, timing: Timing) -> Lanes {
         let group = Group { key: 0, planes: 0, start: Instant::ZERO, ready: Instant::ZERO };
         let die = |i: u32| Die {
@@ -254,7 +255,7 @@ impl Lanes {
     }
 
     /// Reads a page for a request that is at the die at `now`; `request` is a number of its own for each request,
-    /// `page_size` the position in the block and `plane` the plane in the drive. Returns the times and how much longer the
+    /// `page` the position in the block and `plane` the plane in the drive. Returns the times and how much longer the
     /// die is occupied.
     #[inline(always)]
     pub fn read(&mut self, plane: u32, now: Instant, request: u32, page: u32) -> (PageTime, Span) {

@@ -45,7 +45,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Checkpoints after `blocks_per_plane` blocks each, of a map with `cmt_size` bytes of cache.
+    /// Checkpoints after `blocks` blocks each, of a map with `ram` bytes of cache.
     pub fn new(layout: &Layout, shape: &MapShape, ram: u64, blocks: u32) -> Keeper {
         let per_page = shape.entries() as u32;
         let records =

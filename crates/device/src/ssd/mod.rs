@@ -23,12 +23,12 @@
 //! are unmapped; that is not counted as reads.
 //!
 //! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `pieces` what their pages add up to, `collect` clearing blocks,
-//! `idle_free_target` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records,
+//! `background` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records,
 //! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `room` what
-//! it does where no block is erased, `checkpoint_interval` and `replay` what makes it short, `mapping` the family of maps, `translate` and `map_state` maps that are partly on the
+//! it does where no block is erased, `checkpoint` and `replay` what makes it short, `mapping` the family of maps, `translate` and `map_state` maps that are partly on the
 //! flash, `gather` logical blocks that such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares
 //! the drive, `log_blocks` a map that chooses pages itself and merges blocks, `streams` which pages share blocks, `slc` a cache of blocks in SLC mode; `serve` operations that wait, `suspend` those that stand
-//! still for reads with the die scheduler `queued`.
+//! still for reads with the die scheduler `out-of-order`.
 
 mod aged;
 mod background;

@@ -1,6 +1,6 @@
 //! Flash operations that wait: each gets its time when nothing stands before it any more.
 //!
-//! With the die scheduler `fcfs` that is all: it takes its die then, behind what the die has. With `queued` it goes to the line of its die, and
+//! With the die scheduler `fcfs` that is all: it takes its die then, behind what the die has. With `out-of-order` it goes to the line of its die, and
 //! has its time when the die is free and has chosen it. An operation that has its time is fixed. It is charged to the tenant that
 //! caused it, its data is fetched or stored, and what waits for it is told its end. When the last operation of a request has its
 //! time, the request's end is known ahead.

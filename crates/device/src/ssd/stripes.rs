@@ -5,7 +5,7 @@
 //! - *Moves.* A page may move to another plane: it is read where it is, crosses both channels, and is programmed there. Pages that
 //!   move at once share an operation where they are at one height of one die, as pages of a request do.
 //! - *Erases.* All blocks of a unit are erased together, when nothing is left to wait for in any of them: the planes of a die in one
-//!   operation, with the die scheduler `queued` one after another.
+//!   operation, with the die scheduler `out-of-order` one after another.
 //! - *Opening.* A unit that is opened waits until every erase of its group that was begun before is complete. Its dies would not wait for
 //!   each other: a power cut could find the last erased unit used up, and the unit that was to replace it still full.
 //!

@@ -1,4 +1,4 @@
-//! Operations that run and may be suspended, with the die scheduler `queued`; see [`crate::nand::queued`] for the rules.
+//! Operations that run and may be suspended, with the die scheduler `out-of-order`; see [`crate::nand::queued`] for the rules.
 
 use super::Ssd;
 use super::host::Usage;

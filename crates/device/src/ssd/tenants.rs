@@ -364,7 +364,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.tenants_mut().invalid = invalid;
     }
 
-    /// Maps every logical page of a tenant as if the drive had been written once, `free_block_order` having the page of each turn.
+    /// Maps every logical page of a tenant as if the drive had been written once, `order` having the page of each turn.
     pub(super) fn fill_tenants(&mut self, order: impl Fn(u32) -> u32) {
         for lpn in (0..self.host.logical).map(|turn| Lpn(order(turn))) {
             if self.tenants_mut().of(lpn) >= self.tenants_mut().len() {

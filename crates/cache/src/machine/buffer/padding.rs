@@ -7,7 +7,7 @@ use crate::prefetch::Range;
 use nandu_base::{ByteLen, Cx, Payload};
 
 impl Cache {
-    /// Begins to pad `erase_unit`, which is about to be destaged. True when the destage has to wait.
+    /// Begins to pad `unit`, which is about to be destaged. True when the destage has to wait.
     pub(in crate::machine) fn pad(&mut self, unit: u32, cx: &mut Cx<'_>) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
         let number = buffer.units[unit as usize].number;

@@ -1,6 +1,7 @@
-//! The die scheduler `queued`: operations wait for their die, and the die chooses.
+//! Operations that wait. With the die scheduler `fcfs` one waits until nothing stands before it, and takes its die then; with `out-of-order`
+//! each waits in the line of its die, and the die chooses.
 //!
-//! A request decides at once what it does (which pages it takes, what is moved, which block is erased); when each
+//! A request decides at once what it does (which pages it takes, what is moved, which block is erased). With lines, when each
 //! operation runs is decided when its die is free. The die wakes once per operation and takes the next one: reads of the
 //! host and of the map first, at most `max_read_bypass` of them before an older operation of another kind, and everything else in the
 //! order of issue (see `choose`). An operation that runs takes its time from [`Lanes`](super::Lanes), as with `fcfs`.
@@ -27,7 +28,7 @@
 //!
 //! *Tenants*: a die may serve by share instead; see `fair`.
 //!
-//! *Suspension*: an operation that runs may stand still while its die reads; see `suspend_latency`.
+//! *Suspension*: an operation that runs may stand still while its die reads; see `suspend`.
 //!
 //! *Multi-plane rule*: as with `fcfs`, pages of one request at the same position in different planes of a die share an
 //! operation, here as long as nothing that was issued since stands before the page.

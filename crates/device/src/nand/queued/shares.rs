@@ -11,7 +11,7 @@ const STRIKE: u64 = 500;
 
 impl Queued {
     /// Every die serves `tenants` tenants, SYSTEM included, by a scheduler of its own from now on, which leaves it idle for no longer
-    /// than `anticipation` after anything happened there.
+    /// than `patience` after anything happened there.
     pub fn share_by(
         &mut self,
         costs: Costs,

@@ -5,14 +5,14 @@
 //!
 //! - Only the work of the array is suspended (tPROG, tBERS), not the transfer before it. Reads, moves inside a die and
 //!   whatever runs while another operation is suspended are not.
-//! - It takes `suspend` until the die reads and `resume_latency` until the operation goes on where it was. An operation with no more than
+//! - It takes `suspend_latency` until the die reads and `resume_latency` until the operation goes on where it was. An operation with no more than
 //!   both of that left is let finish.
 //! - An operation is suspended at most as often as `max_per_program` or `max_per_erase` says, and at most `max_read_bypass` reads pass it in all,
 //!   those before its suspensions included. So it is late by at most that many suspensions and reads.
 //!
 //! Source: G. Wu and X. He, "Reducing SSD Read Latency via NAND Flash Program and Erase Suspension", FAST 2012; they suspend at
 //! the next phase boundary of a program (inter-phase suspension) or at once (intra-phase cancellation). Here it is at once and
-//! nothing is done twice, which is what chips of today offer; `suspend` is where the boundary goes. RAM: 100 bytes for each die.
+//! nothing is done twice, which is what chips of today offer; `suspend_latency` is where the boundary goes. RAM: 100 bytes for each die.
 
 use super::node::Job;
 use super::{PageTime, Queued};

@@ -26,7 +26,7 @@ fn span(job: Job) -> u64 {
 }
 
 impl Bed {
-    /// `planes_per_die` planes in each of two dies.
+    /// `planes` planes in each of two dies.
     fn new(planes: u32, max_read_bypass: u32) -> Bed {
         let layout = Layout::new(2 * planes, 8, PAGES).unwrap();
         let queue = Queued::new(&layout, planes.trailing_zeros(), 1, max_read_bypass);

@@ -28,7 +28,7 @@
 //! that has something to see to (`attend`); with one some hundred instructions a page, and an event only when somebody
 //! waits or a page has waited for `dirty_expire`. RAM: see `slots`.
 //!
-//! Files: `slots` which pages there are, `read_latency` reads, `destage` from the buffer to the dies, `dump` what capacitors save.
+//! Files: `slots` which pages there are, `read` reads, `destage` from the buffer to the dies, `dump` what capacitors save.
 
 mod destage;
 mod dump;

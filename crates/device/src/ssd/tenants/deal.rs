@@ -17,7 +17,7 @@
 //!
 //! *Units go by space*, with `vssd` and `shared-space`; `ops` deals the spare ones out among those that are there, so that each deal would change
 //! what all others have, and channels and dies of one's own cannot be cut: there tenants stay as they are. With the die scheduler
-//! `queued` the lines of all dies are served to their ends before.
+//! `out-of-order` the lines of all dies are served to their ends before.
 //!
 //! Cost: a pass over the units of the tenant, and a pause of all dies of about two programs, more where units are cleared.
 

@@ -101,7 +101,7 @@ pub enum Drive {
     AtOnce,
     /// The same, under a load of trims and flushes.
     Trimmed,
-    /// Page map, die scheduler `queued`.
+    /// Page map, die scheduler `out-of-order`.
     Queued,
     /// A map on the flash.
     Paged,

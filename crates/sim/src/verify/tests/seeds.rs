@@ -19,7 +19,7 @@ fn blocks_are_not_used_up_while_erases_wait() {
     hold_file(&drawn, 10_538);
 }
 
-/// Both arbiters are drawn; this fault shows only with the one that lets operations wait.
+/// Both die schedulers are drawn; this fault shows only with the one that lets operations wait in lines.
 #[test]
 fn an_erase_before_waiting_reads_is_found() {
     let options = VerifyOptions {
