@@ -218,3 +218,28 @@ fn a_hang_up_signal_opens_the_log_anew_and_reads_limits_again() {
     wait_for(&log, "the limits stay as they were: ");
     ok(dir, "stop c.sock");
 }
+
+/// Members that were made longer have their records before their end: they are not blank, and what they are is said.
+#[test]
+fn a_member_that_was_made_longer_is_found() {
+    let dir = folder();
+    let dir = dir.path();
+    for (kind, members) in [("mirror", "a.img b.img"), ("parity", "a.img b.img c.img")] {
+        ok(dir, &format!("create {kind} {members} --size 8MiB -o {kind}.toml"));
+        serves(dir, &format!("{kind}.toml"));
+        for member in members.split(' ') {
+            let file = std::fs::OpenOptions::new().write(true).open(dir.join(member)).expect("it is there");
+            file.set_len(17 << 20).expect("it grows");
+        }
+        let said = ok(dir, &format!("examine {members}"));
+        let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(&format!("{kind}, when it was 8 MiB long")), "{said}");
+        assert!(flat.contains("truncate -s 8388608 a.img"), "{said}");
+        for member in members.split(' ') {
+            let file = std::fs::OpenOptions::new().write(true).open(dir.join(member)).expect("it is there");
+            file.set_len(8 << 20).expect("it shrinks");
+        }
+        serves(dir, &format!("{kind}.toml"));
+        members.split(' ').for_each(|member| std::fs::remove_file(dir.join(member)).expect("it is there"));
+    }
+}

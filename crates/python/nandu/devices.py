@@ -727,7 +727,7 @@ class SsdIsolation:
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class SharedSpace(SsdIsolationOptions):
-        """The same, and erased units are lent to who would have to collect."""
+        """As `vssd`, and erased units are lent to who would have to collect."""
         _kind: ClassVar[str] = "shared-space"
         borrow_limit: float | str | None = None
         """Share of what the others contribute that one may borrow, at most 1."""
@@ -735,11 +735,11 @@ class SsdIsolation:
         """Share of its units that each contributes, above 0 and below 1."""
         contribution_max: float | str | None = None
         """Share of its units that each contributes at most, where its contribution follows what lending is worth; it begins with
-        beta. By default it stays at beta, as in the paper."""
+        `contribution`. By default it stays there, as in the paper."""
         reserve_min: int | None = None
         """Erased units that a lender keeps, at least 1; by default so many that lending begins no collection."""
         return_idle_after: str | None = None
-        """How long no request must have come for a tenant's range before the tenant counts as idle."""
+        """How long no request must have come for a tenant's range before the tenant counts as idle, above 0."""
         return_policy: Literal["at-erase", "on-demand", "never"] | None = None
         """When a borrowed unit comes back."""
         return_pool_below: float | str | None = None

@@ -83,7 +83,10 @@ pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenHow) -> Result<S
         (Found::Valid(a), other) => one(0, a, *other, names, how),
         (other, Found::Valid(b)) => one(1, b, *other, names, how),
         (Found::Blank, Found::Blank) if how.create => Ok(Start::Fresh),
-        (Found::Blank, Found::Blank) => refused("both legs are blank", "start once with create"),
+        (Found::Blank, Found::Blank) => refused(
+            "both legs are blank",
+            "start once with create if they are new; if they held a mirror and have another length since, `nandu examine` says which they had",
+        ),
         (Found::Blank, _) => {
             refused(format!("leg `{}` is blank and the other is missing", names[0]), "add both legs")
         }

@@ -24,7 +24,10 @@ fn said(one: &Examined) -> String {
         Some(What::Drive(said)) => format!("emulated drive: {said}"),
         Some(what) => what.kind().into(),
         None if one.is_blank => "blank".into(),
-        None => "nothing of Nandu".into(),
+        None => match one.was {
+            Some((was, kind)) => format!("{kind}, when it was {} long", size(was.0)),
+            None => "nothing of Nandu".into(),
+        },
     };
     if one.checksums.is_some() { format!("integrity, {what}") } else { what }
 }
@@ -47,6 +50,17 @@ fn text(found: &[Examined], sets: &[Set]) -> String {
         ]);
     }
     let mut out = table.to_string();
+    for one in found {
+        if let Some((was, kind)) = one.was {
+            let (path, bytes) = (&one.path, one.bytes.0);
+            let _ = writeln!(
+                out,
+                "\n{path}: the records of a {kind} end at byte {}, and the file has {bytes}. It is found again at its old length: \
+                 `truncate -s {} {path}`, if nothing was written behind it",
+                was.0, was.0
+            );
+        }
+    }
     for set in sets {
         let of = format!("{} of {} members", set.found.len(), set.members);
         let start = match &set.start {
@@ -73,6 +87,8 @@ fn to_json(found: &[Examined], sets: &[Set]) -> Value {
                 "bytes": one.bytes.0,
                 "in_use": one.in_use,
                 "blank": one.is_blank,
+                "was_bytes": one.was.map(|(was, _)| was.0),
+                "was_kind": one.was.map(|(_, kind)| kind),
                 "kind": what.map(What::kind),
                 "drive": drive,
                 "set": what.and_then(What::set),

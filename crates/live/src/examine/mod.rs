@@ -19,7 +19,7 @@ use crate::drive::file::{LABEL, said_by_label};
 use nandu_array::{integrity, member, mirror, parity};
 use nandu_base::{ByteLen, SECTOR};
 use nandu_hybrid::record::Super;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, seek};
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -27,6 +27,8 @@ use std::path::Path;
 
 /// Bytes of a record that is looked at.
 const RECORD: usize = 4096;
+/// So far before the last data of a file are records looked for.
+const LOOKED_BACK: u64 = 1 << 20;
 /// Most members of a `hybrid`: two rings and the disk. A record that says more is none of ours, whatever its checksum.
 const HYBRID_MEMBERS: u32 = 3;
 /// Pages of a `hybrid`.
@@ -41,8 +43,10 @@ pub struct Examined {
     pub bytes: ByteLen,
     /// A process has it locked, as a server has: what it holds may change at any time.
     pub in_use: bool,
-    /// Nothing but zeros stands where any kind keeps records.
+    /// Nothing but zeros stands where any kind keeps records, nor anywhere else as far as the file system tells.
     pub is_blank: bool,
+    /// Records that lie before the end: it was so long when it was a member of what they say.
+    pub was: Option<(ByteLen, &'static str)>,
     /// Checksums of `integrity` lie over it: the bytes of a block, and those that they leave.
     pub checksums: Option<(ByteLen, ByteLen)>,
     /// What it belongs to.
@@ -205,7 +209,44 @@ impl Image {
         what =
             what.or_else(|| supers.into_iter().max_by_key(|sb| sb.seq).map(|sb| What::Hybrid(Box::new(sb))));
         let (path, bytes, in_use) = (String::new(), ByteLen(self.bytes), false);
-        Ok(Examined { path, bytes, in_use, is_blank: is_blank && read_any, checksums, what })
+        let last = if what.is_none() { self.last_data()? } else { None };
+        let was = last.map_or(Ok(None), |end| self.records_before(end))?;
+        let is_blank = is_blank && read_any && last.is_none();
+        Ok(Examined { path, bytes, in_use, is_blank, was, checksums, what })
+    }
+
+    /// Where the last data end, as the file system has it; none where there are none, or where it does not tell.
+    fn last_data(&self) -> io::Result<Option<u64>> {
+        let (mut at, mut last) = (0, None);
+        while at < self.bytes {
+            let Ok(from) = seek(&self.file, rustix::fs::SeekFrom::Data(at)) else { break };
+            if from == 0
+                && last.is_none()
+                && seek(&self.file, rustix::fs::SeekFrom::Hole(0)) == Ok(self.bytes)
+            {
+                // All of it are data: a device, or a file that was written whole.
+                return Ok(None);
+            }
+            at = seek(&self.file, rustix::fs::SeekFrom::Hole(from))?;
+            last = Some(at);
+        }
+        Ok(last)
+    }
+
+    /// The records of a member whose end lay at `end` or shortly before: how long it was, and of what.
+    fn records_before(&self, end: u64) -> io::Result<Option<(ByteLen, &'static str)>> {
+        let record = RECORD as u64;
+        let member = |at: u64| -> io::Result<Option<&'static str>> {
+            let found = self.read(at, RECORD)?.and_then(|page| member_of(&page));
+            Ok(found.map(|(_, what)| what.kind()))
+        };
+        let upper = end.div_ceil(record);
+        for at in (upper.saturating_sub(LOOKED_BACK / record)..upper).rev().map(|page| page * record) {
+            let Some(kind) = member(at)? else { continue };
+            let Some([lower, _]) = member::record::slots(at + record) else { continue };
+            return Ok(member(lower)?.map(|_| (ByteLen(at + record), kind)));
+        }
+        Ok(None)
     }
 }
 
