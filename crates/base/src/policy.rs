@@ -223,7 +223,8 @@ fn unknown<F: Family>(
     name: &str,
     known: impl Iterator<Item = &'static str> + Clone,
 ) -> BuildError {
-    let near = nearest(name, known.clone()).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+    let near = nearest(name, known.clone());
+    let near = near.map_or_else(|| ".".into(), |near| format!("; did you mean `{near}`?"));
     let all = known.collect::<Vec<_>>().join(", ");
     BuildError::at(key, format!("there is no {} `{name}`{near} Known: {all}", F::NAME))
 }

@@ -256,6 +256,16 @@ pub enum UnitError {
         /// The units that are.
         known: &'static str,
     },
+    /// A number that needs a unit has none.
+    #[error("`{text}` has no unit; write for example {example}; known units: {known}")]
+    NoUnit {
+        /// What was given.
+        text: String,
+        /// What would be right.
+        example: &'static str,
+        /// The units that are known.
+        known: &'static str,
+    },
     /// The value is no whole number of the base unit.
     #[error("`{text}` is not a whole number of {base}")]
     NotWhole {
@@ -267,6 +277,12 @@ pub enum UnitError {
     /// The value does not fit 64 bits.
     #[error("`{text}` is too large")]
     TooLarge {
+        /// What was given.
+        text: String,
+    },
+    /// A share or factor below what can be told.
+    #[error("`{text}` is too small or has too many digits behind the point; the least is 1e-19")]
+    TooSmall {
         /// What was given.
         text: String,
     },
@@ -343,11 +359,10 @@ fn parse_quantity(
     example: &'static str,
 ) -> Result<u64, UnitError> {
     let (value, decimals, unit) = split_number(text, example)?;
-    let scale = units
-        .iter()
-        .find(|(name, _)| *name == unit)
-        .map(|&(_, s)| s)
-        .ok_or_else(|| UnitError::UnknownUnit { text: text.into(), unit: unit.into(), known })?;
+    let scale = units.iter().find(|(name, _)| *name == unit).map(|&(_, s)| s).ok_or_else(|| match unit {
+        "" => UnitError::NoUnit { text: text.into(), example, known },
+        unit => UnitError::UnknownUnit { text: text.into(), unit: unit.into(), known },
+    })?;
     let ten = 10u128.checked_pow(decimals).ok_or_else(|| UnitError::TooLarge { text: text.into() })?;
     let product = u128::from(value) * u128::from(scale);
     if !product.is_multiple_of(ten) {
@@ -397,7 +412,9 @@ pub fn parse_ratio(text: &str) -> Result<Ratio, UnitError> {
     let of_ten = |power: u32| 10u64.checked_pow(power).ok_or_else(too_large);
     let (up, down) = (power.max(0).unsigned_abs(), power.min(0).unsigned_abs());
     let num = num.checked_mul(of_ten(up)?).ok_or_else(too_large)?;
-    let den = of_ten(decimals.saturating_add(down))?.checked_mul(percent).ok_or_else(too_large)?;
+    let too_small = || UnitError::TooSmall { text: text.into() };
+    let den = 10u64.checked_pow(decimals.saturating_add(down)).and_then(|den| den.checked_mul(percent));
+    let den = den.ok_or_else(too_small)?;
     Ok(Ratio { num, den })
 }
 

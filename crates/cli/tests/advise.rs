@@ -137,6 +137,39 @@ fn the_built_in_choice_is_searched_and_the_nearest_is_named() {
     assert!(none.code == 3 && none.out.contains("nothing meets the bounds; nearest: drive "), "{}", none.out);
 }
 
+/// A lifetime of which no run has seen anything meets every bound, and that is said wherever the advice is.
+#[test]
+fn a_lifetime_that_was_never_seen_is_no_knowledge() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let load =
+        ["advise", "uniform", "--limit", "300", "--gen", "space=32MiB", "--gen", "write=0", "--extend", "0"];
+    let args =
+        [&load[..], &["--budget", "4", "--p99", "10s", "--life", "50y", "--report", "r.html"]].concat();
+    let ran = nandu_in(folder.path(), &args);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let caution = "erased nothing in some flash: such a lifetime meets any bound";
+    let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("the best among them, erased nothing in some flash") && said.contains(caution),
+        "{said}"
+    );
+    assert!(
+        shown.contains("lifetime>=50.000 years: nothing was erased") && shown.contains("how sure: unsure"),
+        "{shown}"
+    );
+    assert!(fs::read_to_string(folder.path().join("r.html")).is_ok_and(|page| page.contains(caution)));
+    let (advice, _) = json(folder.path(), &[&args[..], &["--force"]].concat());
+    let check = &advice["checks"][1];
+    assert_eq!(
+        (&advice["best"]["unworn"], &check["unworn"], &check["least"]),
+        (&true.into(), &3.into(), &Value::Null)
+    );
+    // Without a bound on it a lifetime is not asked for.
+    let free = nandu_in(folder.path(), &[&load[..], &["--budget", "4", "--p99", "10s"]].concat());
+    assert!(!free.err.contains("erased nothing"), "{}", free.err);
+}
+
 /// What is chosen as spare / raw is told as vendors count it too: in the front, of the best, in its file and in JSON, as `nandu check` tells it.
 #[test]
 fn over_provisioning_stands_beside_spare_flash() {
@@ -330,6 +363,27 @@ fn two_results_are_held_against_each_other() {
     fs::write(folder.path().join("c.json"), "not JSON").expect("a file");
     let bad = nandu_in(folder.path(), &["diff", "a.json", "c.json"]);
     assert!(bad.code == 2 && bad.err.contains("c.json: not JSON"), "{}", bad.err);
+    assert!(same.out.contains(" figures the same") && !same.out.contains("leaf"), "{}", same.out);
+    let sweep = [
+        "sweep",
+        "small-ssd",
+        "--axis",
+        "device.ssd.spare_factor=0.1",
+        "--minimise",
+        "p99",
+        "--allow-unsteady",
+        "--json",
+    ];
+    let sweep = support::good(&[&sweep[..], &["--trace", "uniform", "--limit", "2000"]].concat());
+    for (name, text, why) in [
+        ("d.json", "{\"a\": 1}", "d.json: JSON, but no result of `nandu run`"),
+        ("d.json", "[1]", "d.json: JSON, but no result"),
+        ("e.json", &sweep, "a.json is a result of `nandu run`, e.json one of `nandu sweep`"),
+    ] {
+        fs::write(folder.path().join(name), text).expect("a file");
+        let bad = nandu_in(folder.path(), &["diff", "a.json", name]);
+        assert!(bad.code == 2 && bad.err.contains(why), "{}", bad.err);
+    }
     let gone = nandu_in(folder.path(), &["diff", "a.json", "a.json", "--report", "b.json"]);
     assert!(gone.code == 2, "a result is no page: {}", gone.err);
 }

@@ -263,11 +263,29 @@ fn numbers_that_are_too_large_name_the_largest() {
         (&["--limit", "10", "--time-scale", "100000000000000"][..], "the largest factor is --time-scale"),
         (&["--gen", "requests=1e16", "--gen", "interarrival=1ns"], "generator uniform: "),
         (&["--gen", "requests=1.5"], "generator uniform: requests: `1.5` is no whole number"),
-        (&["--limit", "1e3", "--repeat", "4294967295", "--time-scale", "100"], "the largest factor"),
+        (&["--limit", "1e3", "--repeat", "4294967295", "--time-scale", "100"], "at most --repeat 32307251"),
+        (&["--limit", "10", "--time-scale", "1e-300"], "`1e-300` is too small"),
+        (&["--limit", "10", "--repeat", "1e12"], "`1e12` is more than 4294967295"),
+        (&["--limit", "10", "--repeat", "1.5"], "`1.5` is no whole number"),
     ] {
         let ran = run(args);
         assert!(ran.code == 2 && ran.err.contains(why), "{args:?}: {} {}", ran.code, ran.err);
     }
+    // What is said to be right is.
+    let scale = ["--time-scale", "1e9"];
+    let far = run(&[&["--limit", "1e3", "--repeat", "4294967295"][..], &scale].concat());
+    let words: Vec<&str> = far.err.split_whitespace().collect();
+    let most = words
+        .windows(2)
+        .find(|w| w[0] == "--repeat")
+        .expect("a number")
+        .get(1)
+        .expect("it")
+        .trim_matches('.');
+    let near =
+        run(&[&["--limit", "1e3", "--warm-up", "1e12", "--repeat", &most.replace(',', "_")][..], &scale]
+            .concat());
+    assert!(near.err.contains("nothing to measure"), "{}{}", far.err, near.err);
     assert_eq!(run(&["--gen", "requests=1e3", "--limit", "5e2"]).code, 0);
 }
 
@@ -386,6 +404,19 @@ fn what_would_be_ignored_or_misread_is_refused() {
     refused(&["reproduce", "tpc-ftl", "--recorded", "financial1=nowhere"], &["there is no file `nowhere`"]);
     refused(&["run", "memory", "--trace", "uniform", "--log", "-"], &["/dev/stdout"]);
     refused(&["trace", "mrc", "uniform", "--jobs", "0"], &["--jobs"]);
+    refused(&["trace", "mrc", "uniform", "--policy", "foo"], &["there is no replacement `foo`. Known: lru"]);
+    refused(&["advise", "uniform", "--p99", "2"], &["`2` has no unit", "25 us"]);
+    let sweep = [
+        "sweep",
+        "small-ssd",
+        "--trace",
+        "uniform",
+        "--axis",
+        "device.ssd.spare_factor=0.1",
+        "--minimise",
+        "p99",
+    ];
+    refused(&[&sweep[..], &["--from", "nosuch"]].concat(), &["nosuch: there is no such folder", "--out"]);
     for size in ["size=0", "size=513"] {
         refused(&["run", "memory", "--trace", "uniform", "--gen", size], &["size: a request is 512 B"]);
     }
@@ -393,4 +424,28 @@ fn what_would_be_ignored_or_misread_is_refused() {
         let set = format!("device.queue.cost={{ kind = \"linear\", read_4k = {cost} }}");
         refused(&["check", "fair-queue", "--set", &set], &["cost", expected]);
     }
+}
+
+#[test]
+fn an_error_is_one_sentence_in_the_words_of_who_asks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
+    file("prices.toml", "ssd = 1\n[[price]\n");
+    file("lines.txt", "1,r,0,4096\n1,q,0,512\n");
+    let run = |args: &[&str]| {
+        let ran = nandu_in(folder.path(), args);
+        assert_eq!((ran.code, ran.err.matches("error:").count()), (2, 1), "{args:?}: {}", ran.err);
+        ran.err.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let cost = run(&["advise", "uniform", "--limit", "100", "--p99", "1s", "--cost", "prices.toml"]);
+    assert!(cost.contains("prices.toml:2:"), "{cost}");
+    let line = run(&["trace", "info", "lines.txt", "--columns", "time:us,op,offset,size"]);
+    assert!(line.contains("A line has one field for each column that was described"), "{line}");
+    let fit = run(&["run", "small-ssd", "--trace", "uniform", "--gen", "space=64GiB"]);
+    assert!(fit.contains("the capacity of 1 GiB") && fit.matches("compact").count() == 1, "{fit}");
+    let old = nandu_in(
+        folder.path(),
+        &["check", "small-ssd", "--set", "device.ssd.over_provisioning=0.2", "--json"],
+    );
+    assert!(old.out.contains("is now called `spare_factor`"), "{}", old.out);
 }

@@ -100,6 +100,21 @@ fn a_comparison_gives_all_the_same_requests_and_a_verdict() {
     assert_eq!((races.len(), &races[0]["stacks"]), (2, &race["stacks"]));
     let source = &races[1]["stacks"][2]["result"]["provenance"]["workloads"][0]["format"];
     assert_eq!(source, "uniform");
+    let shown = nandu(&[&args[..], &["--also", "uniform"]].concat());
+    for title in ["on mixed-zipf:", "on uniform:"] {
+        assert!(shown.out.lines().any(|line| line == title), "{}", shown.out);
+    }
+    // What is true of both loads is said once, and one that is not there is found before anything runs.
+    let said: Vec<&str> = shown.err.lines().filter(|line| line.starts_with("note: ")).collect();
+    let once: std::collections::BTreeSet<&&str> = said.iter().collect();
+    assert_eq!(once.len(), said.len(), "{}", shown.err);
+    let gone = nandu(&[&args[..], &["--also", "nosuch"]].concat());
+    assert!(
+        gone.code == 2 && gone.out.is_empty() && gone.err.contains("`nosuch`"),
+        "{}{}",
+        gone.out,
+        gone.err
+    );
 }
 
 #[test]

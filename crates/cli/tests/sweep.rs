@@ -303,3 +303,62 @@ fn few_requests_a_second_have_decimals() {
     let result: Value = serde_json::from_str(&ran.out).expect("JSON");
     assert_eq!(result["rows"][0]["figures"][0], 2);
 }
+
+#[test]
+fn a_job_that_a_runtime_ends_is_told_by_its_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let job = "[j]\nioengine=libaio\nrw=randwrite\nbs=4k\nsize=64m\niodepth=4\nruntime=300ms\ntime_based\n";
+    fs::write(folder.path().join("tb.fio"), job).expect("a job");
+    let args = [
+        "sweep",
+        "small-ssd",
+        "-t",
+        "tb.fio",
+        "--axis",
+        "device.ssd.spare_factor=0.1,0.2",
+        "--minimise",
+        "lifetime",
+    ];
+    let run = |more: &[&str]| nandu_in(folder.path(), &[&args[..], more].concat());
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let dry = run(&["--dry-run"]);
+    assert!(
+        dry.out.contains("2 points to run, for 300 ms each, 600 ms of simulated time in all"),
+        "{}",
+        dry.out
+    );
+    assert!(dry.err.contains("about ") && !dry.err.contains(" h on"), "{}", dry.err);
+    let ran = run(&["--allow-unsteady", "--report", "r.html"]);
+    assert!(flat(&ran.out).contains("for 300 ms each") && !ran.out.contains(" requests each"), "{}", ran.out);
+    assert!(
+        fs::read_to_string(folder.path().join("r.html")).is_ok_and(|page| page.contains("for 300 ms each"))
+    );
+    // So many of its requests and no more; what makes them more is not the runtime.
+    let some = run(&["--limit", "1000", "--metric", "requests"]);
+    assert!(flat(&some.out).contains("at most 1,000 requests and 300 ms each"), "{}", some.out);
+    let result = run(&["--limit", "1000", "--metric", "requests", "--extend", "0", "--json"]);
+    let result: Value = serde_json::from_str(&result.out).expect("JSON");
+    assert!(
+        result["rows"].as_array().is_some_and(|rows| rows.iter().all(|row| row["figures"][1] == 1000)),
+        "{result}"
+    );
+    let whole = nandu_in(folder.path(), &["run", "small-ssd", "-t", "tb.fio", "--extend", "0"]);
+    assert!(flat(&whole.err).contains("a longer `runtime` shows more"), "{}", whole.err);
+}
+
+#[test]
+fn a_lifetime_of_few_erases_is_told_to_be_that_of_even_wear() {
+    let args = ["sweep", "small-ssd", "--trace", "mixed-zipf", "--limit", "20000", "--precondition", "aged"];
+    let args =
+        [&args[..], &["--axis", "device.ssd.spare_factor=0.1,0.2", "--allow-unsteady", "--extend", "0"]]
+            .concat();
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said =
+        flat(&nandu(&[&args[..], &["--maximise", "lifetime", "--metric", "wear_is_chance"]].concat()).err);
+    assert!(
+        said.contains("erased a block fewer than twice on the mean") && said.contains("`lifetime_region`"),
+        "{said}"
+    );
+    let said = flat(&nandu(&[&args[..], &["--minimise", "p99"]].concat()).err);
+    assert!(!said.contains("fewer than twice"), "a lifetime is not asked for: {said}");
+}

@@ -186,7 +186,10 @@ pub fn on_room(
     smallest: Option<&str>,
 ) -> Result<Made, Failure> {
     let (trace, wanted) = match from {
-        Load::Given(requests) => (requests.first(load.limit.unwrap_or(u64::MAX)), None),
+        Load::Given(requests) => {
+            source::remarks(requests.meta(), common.talk);
+            (requests.first(load.limit.unwrap_or(u64::MAX)), None)
+        }
         Load::Named(name) => {
             let wanted = Wanted {
                 name: name.clone(),
@@ -205,7 +208,9 @@ pub fn on_room(
     let how = load.fit.unwrap_or_default();
     let workload = fitted(trace, room, how, smallest, common.talk)?;
     let workload = RunWorkload { pace, ..workload };
-    let passes = load.repeat.unwrap_or_else(|| own_passes(&workload));
+    // So many requests and no more, however long the job says it runs.
+    let own = || if load.limit.is_some() { 1 } else { own_passes(&workload) };
+    let passes = load.repeat.unwrap_or_else(own);
     let workload = RunWorkload { passes, ..workload };
     within_bounds(&workload)?;
     let renew = wanted.and_then(|wanted| renew(wanted, room, how, workload.trace.len(), Ok));
@@ -261,14 +266,31 @@ const LATEST: u128 = 3_155_760_000_000_000_000;
 /// Most requests of a workload: they are numbered by 48 bits.
 const REQUESTS: u64 = 1 << 48;
 
+/// How often the requests of `workload` can be repeated until the last arrives too late to be told; 0 where even one turn does.
+fn repeatable(workload: &RunWorkload) -> u64 {
+    let most = match workload.pace() {
+        Pace::Open { time_scale, .. } => {
+            let recorded = u128::from(workload.trace.span().0) + 1;
+            LATEST.saturating_mul(u128::from(time_scale.den))
+                / recorded.saturating_mul(u128::from(time_scale.num)).max(1)
+        }
+        Pace::Rate { interval, .. } => {
+            LATEST / (u128::from(interval.0) * u128::from(workload.trace.len())).max(1)
+        }
+        Pace::Closed { .. } | Pace::ClosedFor { .. } => return u64::MAX,
+    };
+    u64::try_from(most).unwrap_or(u64::MAX)
+}
+
 /// Whether the requests of `workload` can be numbered and its arrivals be told in 64 bits.
 fn within_bounds(workload: &RunWorkload) -> Result<(), Failure> {
     let (each, passes) = (workload.trace.len(), u64::from(workload.passes));
     if passes > REQUESTS / each.max(1) {
-        let most = count(REQUESTS / each.max(1));
+        let most = (REQUESTS / each.max(1)).min(repeatable(workload));
         return Err(Failure::input(format!(
-            "--repeat {passes}: {} requests each time are more than a run can number; at most --repeat {most}",
-            count(each)
+            "--repeat {passes}: {} requests each time are more than a run can number; at most --repeat {}",
+            count(each),
+            count(most)
         )));
     }
     let years = |ns: u128| count(u64::try_from(ns / (LATEST / 100)).unwrap_or(u64::MAX));
@@ -279,10 +301,17 @@ fn within_bounds(workload: &RunWorkload) -> Result<(), Failure> {
             if last <= LATEST {
                 return Ok(());
             }
-            let scale = (LATEST / recorded).max(1);
             let why =
                 format!("the last request would arrive after {} years, at most 100 can be told", years(last));
-            let right = format!("the largest factor is --time-scale {scale}, or repeat the trace less often");
+            let right = match (LATEST / recorded, repeatable(workload)) {
+                (0, 0) => {
+                    format!("a factor that is small enough is --time-scale 1/{}", recorded.div_ceil(LATEST))
+                }
+                (0, most) => format!("at most --repeat {most}"),
+                (scale, _) => {
+                    format!("the largest factor is --time-scale {scale}, or repeat the trace less often")
+                }
+            };
             Err(Failure::input(format!("{}: {why}; {right}", workload.trace.meta().source)))
         }
         Pace::Rate { interval, .. } => {
@@ -291,9 +320,10 @@ fn within_bounds(workload: &RunWorkload) -> Result<(), Failure> {
                 true => Ok(()),
                 false => Err(Failure::input(format!(
                     "--rate: the last of {} requests would arrive after {} years, at most 100 can be told; \
-                     send more per second or repeat the trace less often",
+                     send more per second or repeat the trace less often: at most --repeat {}",
                     count(each * passes),
-                    years(last)
+                    years(last),
+                    repeatable(workload)
                 ))),
             }
         }
@@ -341,7 +371,8 @@ fn in_words(report: &FitReport) -> String {
 }
 
 fn misfit(source: &str, error: &FitError, smallest: Option<&str>) -> Failure {
-    let failure = Failure::input(format!("{source}: {error}"));
+    // What to do is said in the words of options.
+    let failure = Failure::input(format!("{source}: {}", error.what()));
     let failure = match smallest {
         Some(name) => failure
             .with_help(format!("the smallest export is that of `{name}`; all stacks get the same requests")),
@@ -349,14 +380,16 @@ fn misfit(source: &str, error: &FitError, smallest: Option<&str>) -> Failure {
     };
     match error {
         FitError::SeveralStreams { .. } => failure
-            .with_help("--fit concat lays the streams in a row; --fit compact keeps only touched pages"),
+            .with_help(
+                "--fit concat lays the streams in a row; --fit compact keeps only touched pages; --fit wrap takes addresses modulo the capacity",
+            ),
         FitError::Beyond { method: "compact", .. } | FitError::Bounds { .. } => {
             failure.with_help("--fit wrap takes addresses modulo the capacity")
         }
         FitError::Beyond { .. } => failure.with_help(
             "--fit compact keeps only touched pages; --fit wrap takes addresses modulo the capacity",
         ),
-        FitError::NoCapacity { .. } => failure,
+        FitError::NoCapacity { .. } => failure.with_help("give a larger device"),
     }
 }
 

@@ -49,10 +49,23 @@ pub fn compare(
     registry: &Registry,
     talk: Talk,
 ) -> Result<Vec<Row>, Failure> {
+    race(&planned(stacks, replay, registry, talk)?, threads, sampled, talk)
+}
+
+/// What runs in a race of all `stacks` on the same requests: its load is read.
+///
+/// # Errors
+/// The load cannot be had.
+pub fn planned(
+    stacks: Vec<Opened>,
+    replay: &Replay,
+    registry: &Registry,
+    talk: Talk,
+) -> Result<Vec<Plan>, Failure> {
     let common = Common { seed: replay.seed(), precondition: replay.precondition(), registry, talk };
     let mut plans = plan(stacks, replay, common)?;
     plans.iter_mut().for_each(|plan| extended(&mut plan.options, replay.extend));
-    race(&plans, threads, sampled, talk)
+    Ok(plans)
 }
 
 /// No two stacks are given one name.
@@ -136,6 +149,27 @@ pub fn turns(extended: u32) -> String {
 /// Says what a reader must know before believing the rows.
 pub fn warn(rows: &[Row], talk: Talk) {
     all_cautions(rows).iter().for_each(|caution| caution.say(talk));
+}
+
+/// The same of races on several loads, which have names: what is true of all of them is said once and without a name.
+pub fn warn_all(races: &[(&str, &[Row])], talk: Talk) {
+    let mut told: Vec<(verdict::Caution, Vec<&str>)> = Vec::new();
+    for (name, rows) in races {
+        for caution in all_cautions(rows) {
+            match told.iter_mut().find(|told| told.0 == caution) {
+                Some(told) => told.1.push(name),
+                None => told.push((caution, vec![name])),
+            }
+        }
+    }
+    told.sort_by_key(|told| !told.0.serious);
+    for (caution, names) in told {
+        let text = match names.len() == races.len() {
+            true => caution.text,
+            false => format!("on {}: {}", names.join(", "), caution.text),
+        };
+        verdict::Caution { text, ..caution }.say(talk);
+    }
 }
 
 /// A race as JSON.

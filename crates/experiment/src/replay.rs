@@ -132,7 +132,7 @@ impl Replay {
             "rate" => self.rate = Some(rate(value)?),
             "cap" => self.cap = Some(within(value, 1, u32::MAX)?),
             "warm_up" => self.warm_up = Some(value.parse()?),
-            "repeat" => self.repeat = Some(within(value, 1, u32::MAX)?),
+            "repeat" => self.repeat = Some(repeats(value)?),
             "extend" => self.extend = Some(within(value, 0, 1_000_000)?),
             "limit" => self.limit = Some(some(value)?),
             "trace_format" => self.trace_format = Some(value.into()),
@@ -375,6 +375,14 @@ pub fn some(text: &str) -> Result<u64, String> {
         0 => Err("at least 1 is needed".into()),
         n => Ok(n),
     }
+}
+
+/// How often a trace is replayed: a whole number from 1 on.
+///
+/// # Errors
+/// It is not, or it is too large.
+pub fn repeats(text: &str) -> Result<u32, String> {
+    u32::try_from(some(text)?).map_err(|_| format!("`{text}` is more than {}", u32::MAX))
 }
 
 /// Columns: a list, or a file in TOML that has one.

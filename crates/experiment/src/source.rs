@@ -375,8 +375,8 @@ fn typed(bytes: u64) -> String {
     ByteLen(bytes).exact().replace(' ', "")
 }
 
-/// What reading changed or guessed.
-fn remarks(meta: &Meta, talk: Talk) {
+/// Says what reading changed or guessed.
+pub fn remarks(meta: &Meta, talk: Talk) {
     for (text, serious) in meta.remarks() {
         let text = format!("{}: {text}", meta.source);
         if serious {

@@ -8,11 +8,11 @@ use crate::replay::{Load, Replay, columns_beside};
 use crate::source::generator;
 use crate::talk::Talk;
 use crate::verdict::Caution;
-use nandu_base::Registry;
 use nandu_base::registry::nearest;
+use nandu_base::{Registry, Span};
 use nandu_sim::run::{length, precondition_name};
 use nandu_sim::steady::{State, TOO_SHORT};
-use nandu_sim::{Extension, RunOptions};
+use nandu_sim::{Extension, Pace, RunOptions};
 use nandu_stack::StackFile;
 pub use nandu_sweep::Shard;
 pub use nandu_sweep::journal::{Journal, Record};
@@ -279,15 +279,49 @@ fn own_object() -> Option<PathBuf> {
     Some(PathBuf::from(&line[line.find('/')?..])).filter(|path| path.is_file())
 }
 
+/// The simulated time that ends a load, where one does.
+fn runtime(options: &RunOptions) -> Option<Span> {
+    let of = |w: &nandu_sim::RunWorkload| match w.pace() {
+        Pace::ClosedFor { runtime, .. } => Some(runtime),
+        _ => None,
+    };
+    options.workloads.iter().filter_map(of).max()
+}
+
+/// What makes a load longer: one that a runtime ends sends no more for being repeated.
+pub(crate) fn longer(has_runtime: bool) -> &'static str {
+    if has_runtime { "a longer `runtime`" } else { "a longer load (--repeat)" }
+}
+
 impl Prepared {
     /// Where its points are measured.
     pub fn bench(&self) -> Bench<'_> {
         Bench::new(&self.sweep, &self.file, &self.registry, &self.options, &self.survey)
     }
 
-    /// Requests that each point replays.
+    /// Requests that each point replays, at most where a runtime ends it.
     pub fn each(&self) -> u64 {
         self.options.workloads.iter().map(requests_of).sum()
+    }
+
+    /// The simulated time that each point takes, where a runtime ends it.
+    pub fn runtime(&self) -> Option<Span> {
+        runtime(&self.options)
+    }
+
+    /// Whether a load begins again until its runtime is over, however many requests that takes.
+    fn begins_again(&self) -> bool {
+        self.options.workloads.iter().any(|w| w.passes > 1 && matches!(w.pace(), Pace::ClosedFor { .. }))
+    }
+
+    /// How long the load of each point is, in words.
+    pub fn each_in_words(&self) -> String {
+        let requests = plural(self.each(), "request");
+        match self.runtime() {
+            None => format!("{requests} each"),
+            Some(runtime) if self.begins_again() => format!("for {runtime} each"),
+            Some(runtime) => format!("at most {requests} and {runtime} each"),
+        }
     }
 
     /// Measures what is asked for and not known.
@@ -336,10 +370,23 @@ impl Prepared {
         let unworn = outcome.rows.iter().filter(|r| r.figures.contains(&Some(Figure::Unworn))).count();
         if unworn > 0 {
             let points = plural(unworn as u64, "point");
+            let longer = longer(self.begins_again());
             say(
                 true,
                 format!(
-                    "{points} erased nothing in some flash: such a lifetime meets any bound and says little; see --repeat"
+                    "{points} erased nothing in some flash: such a lifetime meets any bound and says little; {longer} says more"
+                ),
+            );
+        }
+        let lives = |name: &str| name == "lifetime" || name.ends_with(".lifetime");
+        let chance = outcome.rows.iter().filter(|r| r.wear_is_chance).count();
+        if chance > 0 && self.sweep.metrics.iter().any(|m| lives(&m.name)) {
+            let points = plural(chance as u64, "point");
+            say(
+                false,
+                format!(
+                    "{points} erased a block fewer than twice on the mean, too rarely to say which wears out first: `lifetime` is that of even wear \
+                     there and jumps where a block stands out; compare `lifetime_region`, which is that of even wear in all points"
                 ),
             );
         }
@@ -360,7 +407,8 @@ impl Prepared {
         let short = outcome.rows.iter().filter(|r| r.state == State::TooShort).count();
         if short > 0 {
             let points = plural(short as u64, "point");
-            say(false, format!("{points} {TOO_SHORT}; a longer load or --repeat says more"));
+            let longer = if self.begins_again() { "a longer `runtime`" } else { "a longer load or --repeat" };
+            say(false, format!("{points} {TOO_SHORT}; {longer} says more"));
         }
         let saturated = outcome.rows.iter().filter(|r| !r.kept_up).count();
         if saturated > 0 {
@@ -387,9 +435,9 @@ impl Prepared {
             })
             .collect();
         format!(
-            "{}, {} each, precondition {}, seed {}",
+            "{}, {}, precondition {}, seed {}",
             loads.join("; "),
-            plural(self.each(), "request"),
+            self.each_in_words(),
             precondition_name(o.precondition),
             o.seed
         )

@@ -178,6 +178,9 @@ pub fn cautions(result: &RunResult) -> Vec<Caution> {
             "empty" => {
                 "the drive was new and nothing was erased yet; a drive in use is slower: see --precondition filled"
             }
+            _ if has_runtime(result) => {
+                "nothing was erased: the load is too short for garbage collection to show; a longer `runtime` shows more"
+            }
             _ => "nothing was erased: the load is too short for garbage collection to show; see --repeat",
         };
         out.push(Caution { text: text.into(), serious: false });
@@ -246,6 +249,11 @@ pub fn counter(result: &RunResult, name: &str) -> u64 {
 /// Blocks erased in all drives.
 pub fn erases(result: &RunResult) -> u64 {
     counter(result, "erase_count")
+}
+
+/// Whether a runtime ends the load, which no repetition makes longer.
+fn has_runtime(result: &RunResult) -> bool {
+    result.provenance.workloads.iter().any(|w| w.runtime_ns.is_some())
 }
 
 /// Whether there is flash in the stack.

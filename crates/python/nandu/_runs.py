@@ -27,9 +27,14 @@ def _options(options: Mapping[str, object]) -> list[tuple[str, str]]:
     return [(key, text_of(value)) for key, value in options.items() if value is not None]
 
 
-def values_of(given: Iterable[object] | str) -> str:
+def listed(given: Any) -> list[Any]:
+    """What options take one or several of: a text, a path or a number stands for a list of one."""
+    return [given] if isinstance(given, (str, os.PathLike)) or not isinstance(given, Iterable) else list(given)
+
+
+def values_of(given: Iterable[object] | object) -> str:
     """The values of an axis, as the command has them."""
-    return given if isinstance(given, str) else ",".join(text_of(value) for value in given)
+    return given if isinstance(given, str) else ",".join(text_of(value) for value in listed(given))
 
 
 def _tell(said: list[tuple[bool, str]]) -> list[tuple[bool, str]]:
@@ -59,7 +64,7 @@ def run(stack: Source, trace: Load = None, *, log: bool = False, progress: Progr
 
 
 def compare(
-    stacks: Iterable[Source] | Mapping[str, Source],
+    stacks: Source | Iterable[Source] | Mapping[str, Source],
     trace: Load = None,
     *,
     jobs: int | None = None,
@@ -69,8 +74,12 @@ def compare(
     """Replays the same requests on several stacks; the first is the baseline. A mapping gives each a name. Options are those of `run`."""
     if isinstance(stacks, Mapping):
         own = [stack_of(stack).labelled(label) for label, stack in stacks.items()]
+    elif isinstance(stacks, (Stack, Device)):
+        own = [stack_of(stacks)]
     else:
-        own = [stack_of(stack) for stack in stacks]
+        own = [stack_of(stack) for stack in listed(stacks)]
+    if not own:
+        raise InputError("there is no stack to compare: `stacks` is empty; give a stack or several")
     return Race(*_work(_nandu.compare, own, trace_of(trace), _options(options), jobs=jobs, progress=progress))
 
 
@@ -79,10 +88,10 @@ def sweep(
     trace: Load = None,
     *,
     axes: Mapping[str, Iterable[object] | str] | None = None,
-    bounds: Iterable[str] = (),
+    bounds: Iterable[str] | str = (),
     minimise: Iterable[str] | str = (),
     maximise: Iterable[str] | str = (),
-    metrics: Iterable[str] = (),
+    metrics: Iterable[str] | str = (),
     search: str | None = None,
     skip_impossible: bool = False,
     allow_saturated: bool = False,
@@ -90,7 +99,7 @@ def sweep(
     set: Mapping[str, object] | None = None,
     shard: str | None = None,
     out: str | os.PathLike[str] | None = None,
-    from_: Iterable[str | os.PathLike[str]] = (),
+    from_: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
     jobs: int | None = None,
     client: Any = None,
     progress: Progress = False,
@@ -106,19 +115,15 @@ def sweep(
     With a folder `out` points are kept in its journal, and what it has is not run again; `shard="0/4"` measures a part, and `from_` names the
     folders that are joined. With a `client` of Dask the points are tasks of its cluster, and the result is the same, byte for byte. Other options are
     those of `run`."""
-
-    def words(given: Iterable[str] | str) -> list[str]:
-        return [given] if isinstance(given, str) else list(given)
-
     by_name = isinstance(what, (str, os.PathLike))
     asked = {
         "what": os.fspath(what) if isinstance(what, (str, os.PathLike)) else "",
         "stack": None if by_name else stack_of(what),
         "axis": [f"{path}={values_of(given)}" for path, given in (axes or {}).items()],
-        "bound": list(bounds),
-        "minimise": words(minimise),
-        "maximise": words(maximise),
-        "metric": list(metrics),
+        "bound": listed(bounds),
+        "minimise": listed(minimise),
+        "maximise": listed(maximise),
+        "metric": listed(metrics),
         "search": search,
         "skip_impossible": skip_impossible,
         "allow_saturated": allow_saturated,
@@ -127,7 +132,7 @@ def sweep(
         "shard": shard,
         "jobs": jobs,
         "out": out,
-        "from": [os.fspath(folder) for folder in from_],
+        "from": [os.fspath(folder) for folder in listed(from_)],
     }
     if client is not None:
         own = trace if isinstance(trace, Trace) or trace is None else Trace(trace)
@@ -148,7 +153,7 @@ def advise(
     tenants: Mapping[str, Requests | Iterable[Requests]] | None = None,
     p99: str | None = None,
     life: str | None = None,
-    bounds: Iterable[str] = (),
+    bounds: Iterable[str] | str = (),
     cost: str | os.PathLike[str] | None = None,
     capacity: str | int | Iterable[str | int] = (),
     stack: str | os.PathLike[str] | None = None,
@@ -175,11 +180,11 @@ def advise(
     instead of the built-in choice, `budget` is the work of the search in runs of all requests. Other options are those of `run`."""
     parts = [(name, trace) for name, given in (tenants or {}).items() for trace in _traces(given)]
     wanted = {
-        "p99": p99,
-        "life": life,
-        "bound": list(bounds),
+        "p99": None if p99 is None else str(p99),
+        "life": None if life is None else str(life),
+        "bound": listed(bounds),
         "cost": cost,
-        "capacity": [text_of(size) for size in ([capacity] if isinstance(capacity, (str, int)) else capacity)],
+        "capacity": [text_of(size) for size in listed(capacity)],
         "stack": None if stack is None else os.fspath(stack),
         "axis": [f"{path}={values_of(given)}" for path, given in (axes or {}).items()],
         "budget": budget,
@@ -193,8 +198,8 @@ def advise(
 
 def mrc(
     trace: Trace | str | os.PathLike[str],
-    policies: Iterable[str] = ("lru", "arc", "s3-fifo", "sieve"),
-    sizes: Iterable[int | str] = (),
+    policies: Iterable[str] | str = ("lru", "arc", "s3-fifo", "sieve"),
+    sizes: Iterable[int | str] | int | str = (),
     *,
     segment: str | None = None,
     sample: str | None = None,
@@ -208,9 +213,9 @@ def mrc(
     own = trace_of(trace)
     if own is None:
         raise InputError("curves need a trace")
-    sized = [str(size) for size in sizes]
+    sized = [str(size) for size in listed(sizes)]
     named: dict[str, Any] = {"segment": segment, "sample": sample, "repeat": repeat, "jobs": jobs, "seed": seed}
-    return Curves(*_work(_nandu.mrc, own, list(policies), sized, progress=progress, **named))
+    return Curves(*_work(_nandu.mrc, own, listed(policies), sized, progress=progress, **named))
 
 
 def verify(

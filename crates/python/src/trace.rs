@@ -100,6 +100,16 @@ impl Roles {
         let (offsets, sizes) = (numbers(&self.offset)?.0, numbers(&self.size)?.0);
         let times = self.time.as_ref().map(numbers).transpose()?;
         let ops = column(&self.op)?;
+        let rows = |taken: &Taken| match taken {
+            Taken::Numbers(all, _) => all.len(),
+            Taken::Words(words) => words.at.len(),
+        };
+        if let Some((name, other)) = found.iter().find(|(_, taken)| rows(taken) != offsets.len()) {
+            let (own, offset, offsets) = (rows(other), &self.offset, offsets.len());
+            return Err(wrong(format!(
+                "column `{name}` has {own} rows and column `{offset}` has {offsets}; all need the same number"
+            )));
+        }
         let known: Vec<Op> = match ops {
             Taken::Words(words) => {
                 words.known.iter().map(|w| op(w).map_err(wrong)).collect::<Result<_, _>>()?

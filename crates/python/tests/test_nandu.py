@@ -238,6 +238,94 @@ def test_numpy_arrays_are_a_trace() -> None:
     assert order["size"] == [4096, 512] and order["op"] == ["write", "write"]
 
 
+def times(*given: object, unit: str = "ns") -> list[int]:
+    rows = [(time, "read", 4096 * n, 4096) for n, time in enumerate(given)]
+    return nandu.Trace.rows(rows, unit=unit).to_table().to_dict()["time_ns"]
+
+
+def test_a_time_keeps_its_fraction_or_is_refused() -> None:
+    assert times(0.0, 0.5, 0.1 + 0.5, unit="s") == [0, 500_000_000, 600_000_000]
+    assert times(0, 2.5, unit="us") == [0, 2500] and times(0.0, 7.0) == [0, 7]
+    array = nandu.Trace.table(ROWS | {"time_ms": numpy.array([0.0, 0.25, 1])}, time="time_ms")
+    assert array.to_table().to_dict()["time_ns"] == [0, 250_000, 1_000_000]
+    for wrong, unit in ((0.5, "ns"), (1e-10, "s"), (float("nan"), "s"), (None, "ns"), ("soon", "ns")):
+        with pytest.raises(nandu.TraceError, match=r"row 1: `time` = "):
+            times(0, wrong, unit=unit)
+    for name, wrong in (("offset", 0.5), ("size", 1.5), ("size", None), ("offset", 1 << 64)):
+        with pytest.raises(nandu.TraceError, match=f"row 1: `{name}` = "):
+            nandu.Trace.table(ROWS | {name: [0, wrong, 4096]}, time=None)
+
+
+ROWS = {"op": ["read"] * 3, "offset": [0, 4096, 8192], "size": [4096] * 3}
+
+
+def test_times_may_be_dates_and_numbers_of_either_order() -> None:
+    import datetime
+
+    begin = numpy.datetime64("2026-01-01T00:00:00", "us")
+    stamps = begin + numpy.array([0, 3, 5], "timedelta64[us]")
+    days = [datetime.datetime(2026, 1, 1) + datetime.timedelta(microseconds=n) for n in (0, 3, 5)]
+    for column in (stamps, list(stamps), stamps - begin, days):
+        assert nandu.Trace.table(ROWS | {"time": column}, time="time", unit="s").to_table().to_dict()["time_ns"] == [0, 3000, 5000]
+    with pytest.raises(nandu.TraceError, match="row 1: `time` = 'NaT' is no time"):
+        nandu.Trace.table(ROWS | {"time": numpy.array([0, "NaT", 1], "datetime64[s]")}, time="time")
+    other = numpy.array(ROWS["offset"], ">i8")
+    assert nandu.Trace.table(ROWS | {"offset": other}, time=None).to_table().to_dict()["offset"] == ROWS["offset"]
+
+
+def test_what_is_no_table_is_refused_with_what_would_be_one() -> None:
+    class LazyFrame:
+        def collect(self) -> None: ...
+
+    with pytest.raises(nandu.TraceError, match=r"column `(offset|size)` has . rows and column `offset` has ."):
+        nandu.Trace.table(ROWS | {"size": [4096] * 2}, time=None)
+    for column in ({"op": ["read"] * 4}, {"offset": [0] * 4}, {"time_ns": numpy.arange(2)}):
+        with pytest.raises(nandu.TraceError, match="all need the same number"):
+            nandu.Trace.table({"time_ns": [0, 1, 2]} | ROWS | column)
+    for data, right in (
+        (LazyFrame(), r"a LazyFrame is no table.*`collect\(\)`"),
+        ([{"op": "read"}], r"a list is no table.*`Trace.rows` takes rows"),
+        (None, "None is no table.*the Arrow C stream interface"),
+        ({"op": "r", "offset": [0], "size": [512]}, "column `op`: a str is no column"),
+        ({"op": ["r"], "offset": numpy.array([0.5]), "size": [512]}, "column `offset`: .*cast them first"),
+    ):
+        with pytest.raises(nandu.TraceError, match=right):
+            nandu.Trace.table(data, time=None)
+    for rows, right in (
+        ([(0, "read", 4096)], "row 0 has 3 values; a row is a time"),
+        ([{"op": "read"}], "row 0: a dict is no row; a row is a time"),
+        (None, "None holds no rows; a row is a time"),
+    ):
+        with pytest.raises(nandu.TraceError, match=right):
+            nandu.Trace.rows(rows)  # type: ignore[arg-type]
+    with pytest.raises(nandu.InputError, match="no unit `h` of times; known are ns, us, ms, s"):
+        times(0, 1, unit="h")
+
+
+def test_what_a_table_changed_is_noted() -> None:
+    rows = [(n, "write", 4096 * n + 100, 100) for n in range(100)]
+    assert "rows: 100 requests widened to whole sectors of 512 B" in nandu.run("small-ssd", nandu.Trace.rows(rows), extend=0).notes
+    assert any("100 requests widened" in note for note in nandu.compare("small-ssd", nandu.Trace.rows(rows), extend=0).notes)
+    advice = nandu.advise(nandu.Trace.rows(rows), p99="10s", budget=2, extend=0)
+    assert [note for note in advice.notes if "100 requests widened" in note] == ["rows: 100 requests widened to whole sectors of 512 B"]
+
+
+def test_a_text_is_a_list_of_one(tmp_path: Path) -> None:
+    axis: dict[str, Any] = {"axes": {"device.ssd.spare_factor": 0.1}, "allow_unsteady": True}
+    one = nandu.sweep("small-ssd", zipf(500), fit="wrap", minimise="p99", bounds="waf<=100", metrics="p50", out=tmp_path, **axis)
+    more = nandu.sweep("small-ssd", zipf(500), fit="wrap", minimise=["p99"], bounds=["waf<=100"], metrics=["p50"], from_=tmp_path, **axis)
+    assert one.json == more.json
+    assert nandu.mrc(zipf(500), "lru", 100).json == nandu.mrc(zipf(500), ["lru"], [100]).json
+    assert nandu.mrc(zipf(500), "lru", "1MiB").json == nandu.mrc(zipf(500), ["lru"], ["1MiB"]).json
+    assert list(nandu.compare("small-ssd", zipf(500), fit="wrap").results) == ["small-ssd"]
+    with pytest.raises(nandu.InputError, match="`stacks` is empty"):
+        nandu.compare([], zipf(500))
+    load = nandu.Trace.generator("mixed-zipf", limit=500)
+    assert nandu.advise(load, bounds="p99<=10 s", budget=2, extend=0).json == nandu.advise(load, bounds=["p99<=10 s"], budget=2, extend=0).json
+    with pytest.raises(nandu.InputError, match="`p99`: .*2"):
+        nandu.advise(load, p99=2)  # type: ignore[arg-type]
+
+
 requests = st.lists(
     st.tuples(st.integers(0, 10**12), st.sampled_from(["read", "write", "trim"]), st.integers(0, 2**30), st.integers(1, 256)),
     min_size=1,

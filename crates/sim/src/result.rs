@@ -61,6 +61,9 @@ pub struct WorkloadProvenance {
     pub pace: String,
     /// How often it was replayed; where a runtime ended it, the last time perhaps in part.
     pub passes: u32,
+    /// The runtime that ends it, where one does; [`pace`](Self::pace) says it in words.
+    #[serde(skip)]
+    pub runtime_ns: Option<u64>,
     /// What reading it guessed, changed or left out, a sentence each; absent where there is nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

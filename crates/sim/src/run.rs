@@ -116,6 +116,10 @@ impl RunWorkload {
             fit: self.fit.clone(),
             pace: self.pace_in_words(),
             passes,
+            runtime_ns: match self.pace() {
+                Pace::ClosedFor { runtime, .. } => Some(runtime.0),
+                _ => None,
+            },
             notes: meta.remarks().into_iter().map(|(text, _)| text).collect(),
         }
     }

@@ -89,7 +89,17 @@ impl Journal {
     /// taken: shards may come from other machines.
     pub fn read(folder: &Path, program: &str, found: impl FnMut(Record)) -> Result<u64, SweepError> {
         let path = folder.join(NAME);
-        let file = File::open(&path).map_err(io(&path))?;
+        let file = File::open(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
+                let why = if folder.is_dir() {
+                    "there is no `journal` of a sweep in it"
+                } else {
+                    "there is no such folder"
+                };
+                refused(folder, why, "name a folder that a sweep was given with --out")
+            }
+            _ => io(&path)(error),
+        })?;
         read(&file, folder, program, Build::Version, found).map(|(_, damaged)| damaged)
     }
 

@@ -168,7 +168,7 @@ fn years(
     Some(life.map_or(Figure::Unworn, |l| Figure::Value(l.years_thousandths)))
 }
 
-const PLAIN: [Plain; 19] = [
+const PLAIN: [Plain; 20] = [
     Plain { name: "iops", kind: Kind::Count, summary: "requests per second", of: |r| value(r.iops) },
     Plain {
         name: "bandwidth",
@@ -274,6 +274,12 @@ const PLAIN: [Plain; 19] = [
             let skews = r.lifetime.as_ref()?.regions.iter().map(|r| r.spread_thousandths);
             skews.max().filter(|&skew| skew > 0).map(Figure::Value)
         },
+    },
+    Plain {
+        name: "wear_is_chance",
+        kind: Kind::Count,
+        summary: "1 where blocks were erased too rarely to say which wears out first, so that `lifetime` is that of even wear",
+        of: |r| value(r.lifetime.as_ref()?.regions.iter().any(|r| r.spread_is_chance).into()),
     },
 ];
 

@@ -14,8 +14,9 @@ use crate::search::Known;
 use nandu_sim::steady::State;
 use serde::Serialize;
 
-/// Figures that every point is watched by, shown or not: failed requests, saturation, steady state, and what a rate is made of.
-const WATCHED: [&str; 5] = ["failed", "saturated", "state", "requests", "span"];
+/// Figures that every point is watched by, shown or not: failed requests, saturation, steady state, what a rate is made of, and whether
+/// its lifetime is that of even wear.
+const WATCHED: [&str; 6] = ["failed", "saturated", "state", "requests", "span", "wear_is_chance"];
 
 /// Names of the figures that are kept of each point: those that are shown, then those that are watched.
 pub(crate) fn shown_and_watched(sweep: &Sweep) -> Vec<String> {
@@ -68,6 +69,9 @@ pub struct Row {
     /// Requests that were measured, and the simulated time in ns that they took: what `iops`, a whole number, is made of.
     #[serde(skip)]
     pub measured: (u64, u64),
+    /// Whether its blocks were erased too rarely to say which wears out first.
+    #[serde(skip)]
+    pub wear_is_chance: bool,
     /// Whether no request failed.
     pub whole: bool,
     /// Whether it kept up with the requests.
@@ -184,6 +188,7 @@ fn row(sweep: &Sweep, point: usize, id: Id, figures: &[Option<Figure>]) -> Row {
         figures: shown.to_vec(),
         missed_by_thousandths: Vec::new(),
         measured: (number(watched[3]), number(watched[4])),
+        wear_is_chance: number(watched[5]) == 1,
         whole: none(watched[0]),
         kept_up: none(watched[1]),
         state: match watched[2] {

@@ -28,9 +28,12 @@ use crate::trace::Arrival;
 use nandu_base::Op;
 use serde::Deserialize;
 
+/// What errors call such files.
+pub(crate) const NAME: &str = "columns";
+
 /// What errors call such a file, and the list of formats does not show.
 pub(crate) static FORMAT: Format = Format {
-    name: "columns",
+    name: NAME,
     summary: "columns as they were described",
     example: "one field for each column that was described",
     tried: Tried::Tool,

@@ -63,7 +63,11 @@ impl fmt::Display for LineError {
             "" => write!(f, "the line ends here; ")?,
             text => write!(f, "found `{text}`; ")?,
         }
-        write!(f, "{why}. A line of {format} looks like `{example}`")
+        // Columns that were described have no line that could be shown.
+        match *format {
+            crate::columns::NAME => write!(f, "{why}. A line has {example}"),
+            _ => write!(f, "{why}. A line of {format} looks like `{example}`"),
+        }
     }
 }
 
@@ -182,6 +186,16 @@ pub enum TraceError {
         source_name: String,
         /// Its name in the file.
         column: String,
+        /// What is wrong and what would be right.
+        why: String,
+    },
+    /// A row of a table is wrong.
+    #[error("{source_name}: row {row}: {why}")]
+    Row {
+        /// File or other source.
+        source_name: String,
+        /// Its place, from 0.
+        row: u64,
         /// What is wrong and what would be right.
         why: String,
     },

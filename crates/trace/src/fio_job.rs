@@ -25,8 +25,8 @@
 //! *Rates* are of each direction: a mixed job of `rate_iops=100` reads 100 times and writes 100 times a second, whatever its mix says, because a
 //! direction that is ahead of its rate waits while the other is sent.
 //!
-//! Keys that say where and how fio sends them (`direct`, `filename` and the like) have no meaning here and are
-//! passed over; every other key is refused. Differences: random numbers are ours, from `--seed`; with `bssplit` or
+//! Keys that say where and how fio sends them (`direct`, `filename` and the like), on which processors it runs, and what it writes down
+//! (`write_lat_log`, `percentile_list` and the like) have no meaning here and are passed over; every other key is refused. Differences: random numbers are ours, from `--seed`; with `bssplit` or
 //! `zipf` places are drawn each for itself, as fio does for zipf; a job that begins again sends the same requests.
 //! Source: `fio(1)` of fio 3.33; `rate_ddir` and `__get_mult_bytes` of its code.
 
@@ -40,7 +40,54 @@ use nandu_base::{Op, Ratio, Rng, SECTOR, Span};
 pub const FILE_MOST: u64 = 1 << 20;
 
 /// Keys that change nothing about the requests.
-const WITHOUT_MEANING: [&str; 15] = [
+const WITHOUT_MEANING: [&str; 60] = [
+    // What it writes down.
+    "write_bw_log",
+    "write_lat_log",
+    "write_hist_log",
+    "write_iops_log",
+    "write_iolog",
+    "log_avg_msec",
+    "log_hist_msec",
+    "log_hist_coarseness",
+    "log_max_value",
+    "log_offset",
+    "log_prio",
+    "log_compression",
+    "log_store_compressed",
+    "log_unix_epoch",
+    "log_entries",
+    "per_job_logs",
+    "percentile_list",
+    "clat_percentiles",
+    "lat_percentiles",
+    "slat_percentiles",
+    "significant_figures",
+    "unified_rw_reporting",
+    "bwavgtime",
+    "iopsavgtime",
+    "disk_util",
+    "disable_lat",
+    "disable_clat",
+    "disable_slat",
+    "disable_bw_measurement",
+    "gtod_reduce",
+    "clocksource",
+    "stats",
+    "eta",
+    // How it runs.
+    "cpus_allowed",
+    "cpus_allowed_policy",
+    "cpumask",
+    "numa_cpu_nodes",
+    "numa_mem_policy",
+    "exitall",
+    "exitall_on_error",
+    "fallocate",
+    "allow_mounted_write",
+    "allow_file_create",
+    "overwrite",
+    "file_service_type",
     "name",
     "description",
     "filename",
@@ -360,6 +407,14 @@ impl FioJob {
                     job.sizes = place.split(s)?;
                     job.lengths_fit(place, s)?;
                 }
+                "size" | "io_size" | "offset" if s.value.ends_with('%') => {
+                    let why = format!(
+                        "`{}`: shares of the device are not read, since a job has to give the same requests on devices of all sizes; \
+                         write bytes, such as 512m",
+                        s.value
+                    );
+                    return Err(place.wrong(s.line, s.key, why));
+                }
                 "size" => job.size = Some(place.bytes(s)?),
                 "offset" => job.offset = place.bytes(s)?,
                 "io_size" => job.io_size = Some(place.bytes(s)?),
@@ -391,7 +446,16 @@ impl FioJob {
                 "fsync" | "fdatasync" => job.flush_every = place.whole(s)?,
                 "ioengine" => engine = s.value,
                 "kb_base" => {}
-                "numjobs" if s.value == "1" => {}
+                "numjobs" => match place.whole(s)? {
+                    1 => {}
+                    n => {
+                        let why = format!(
+                            "{n} jobs at the same time are not read, one is; make each a [workload.NAME] of a stack file, or give one job \
+                             the `iodepth` of all: numjobs=1"
+                        );
+                        return Err(place.wrong(s.line, s.key, why));
+                    }
+                },
                 key if WITHOUT_MEANING.contains(&key) => {}
                 key => {
                     let known: Vec<&str> = KEYS.into_iter().chain(["norandommap"]).collect();
@@ -812,6 +876,17 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_reports_and_processors_change_nothing() {
+        let plain = "[a]\nrw=randread\nsize=1m\n";
+        let more = "write_bw_log=x\nwrite_lat_log=x\nlog_avg_msec=1000\npercentile_list=50:99\nlat_percentiles=1\nfallocate=none\n\
+                    unified_rw_reporting=1\ncpus_allowed=0-3\nexitall\nallow_mounted_write=1\nnumjobs=1\n";
+        assert_eq!(requests(&format!("{plain}{more}")), requests(plain));
+        for key in WITHOUT_MEANING {
+            assert!(!KEYS.contains(&key), "{key} is read");
+        }
+    }
+
+    #[test]
     fn what_is_not_known_is_refused_with_key_and_line() {
         for (text, says) in [
             ("[a]\nrw=read\nzonemode=zbd\n", "job.fio:3: zonemode: it has no meaning here"),
@@ -829,7 +904,12 @@ mod tests {
             ("[a]\nrate_iops=many\n", "job.fio:2: rate_iops: `many` is no whole number"),
             ("[a]\nruntime=5y\n", "job.fio:2: runtime: `5y` is no time"),
             ("[a]\nrandom_distribution=pareto:0.9\n", "random_distribution: `pareto:0.9`"),
-            ("[a]\nnumjobs=4\n", "job.fio:2: numjobs"),
+            (
+                "[a]\nnumjobs=4\n",
+                "job.fio:2: numjobs: 4 jobs at the same time are not read, one is; make each a [workload.NAME]",
+            ),
+            ("[a]\nnumjobs=many\n", "job.fio:2: numjobs: `many` is no whole number"),
+            ("[a]\nsize=50%\n", "job.fio:2: size: `50%`: shares of the device are not read"),
             ("[a]\n[b]\n", "job.fio:2: b: a second job"),
             ("bs=4k\n[a]\n", "job.fio:1: bs: it stands before"),
             ("[global]\nbs=4k\n", "no job beside"),

@@ -39,13 +39,9 @@ pub struct FitReport {
 }
 
 /// Why a trace does not fit.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FitError {
     /// `error` with more than one stream.
-    #[error(
-        "the trace has {streams} streams with address spaces of their own, first `{first}`, then `{second}` (request \
-         {index} is the first of the second); fit it with `concat`, `compact` or `wrap`, or they overlay each other"
-    )]
     SeveralStreams {
         /// Streams with requests.
         streams: usize,
@@ -57,10 +53,6 @@ pub enum FitError {
         index: u64,
     },
     /// A request ends beyond the device.
-    #[error(
-        "request {index} (byte {offset_bytes}, {len_bytes} bytes, stream `{stream}`) ends beyond the capacity of \
-         {capacity_bytes} bytes; the trace needs {needed_bytes} bytes with `{method}`. {remedy}"
-    )]
     Beyond {
         /// The first such request, from 0.
         index: u64,
@@ -80,13 +72,11 @@ pub enum FitError {
         remedy: &'static str,
     },
     /// The device has not one page.
-    #[error("a capacity of {capacity_bytes} bytes holds no 4 KiB page; give a larger device")]
     NoCapacity {
         /// The capacity.
         capacity_bytes: u64,
     },
     /// A fitted offset is beyond what a record holds.
-    #[error("request {index}: {why}; fit it with `compact` or `wrap`")]
     Bounds {
         /// The request, from 0.
         index: u64,
@@ -94,6 +84,53 @@ pub enum FitError {
         why: RecordError,
     },
 }
+
+impl FitError {
+    /// What does not fit, without what to do about it.
+    pub fn what(&self) -> String {
+        match self {
+            FitError::SeveralStreams { streams, first, second, index } => format!(
+                "the trace has {streams} streams with address spaces of their own, which would overlay each other: first `{first}`, then \
+                 `{second}` (request {index} is the first of the second)"
+            ),
+            FitError::Beyond {
+                index,
+                offset_bytes,
+                len_bytes,
+                stream,
+                capacity_bytes,
+                needed_bytes,
+                method,
+                ..
+            } => {
+                let [len, capacity, needed] =
+                    [len_bytes, capacity_bytes, needed_bytes].map(|&bytes| ByteLen(bytes));
+                format!(
+                    "request {index} ({len} at byte {offset_bytes}, stream `{stream}`) ends beyond the capacity of {capacity}; the trace \
+                     needs {needed} with `{method}`"
+                )
+            }
+            FitError::NoCapacity { capacity_bytes } => {
+                format!("a capacity of {capacity_bytes} bytes holds no 4 KiB page")
+            }
+            FitError::Bounds { index, why } => format!("request {index}: {why}"),
+        }
+    }
+}
+
+impl std::fmt::Display for FitError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let remedy = match self {
+            FitError::SeveralStreams { .. } => "fit it with `concat`, `compact` or `wrap`",
+            FitError::Beyond { remedy, .. } => remedy,
+            FitError::NoCapacity { .. } => "give a larger device",
+            FitError::Bounds { .. } => "fit it with `compact` or `wrap`",
+        };
+        write!(f, "{}; {remedy}", self.what())
+    }
+}
+
+impl std::error::Error for FitError {}
 
 /// Each stream's base in `concat` is a multiple of this.
 const CONCAT_ALIGN: u64 = 1 << 20;
@@ -274,8 +311,8 @@ fn check_end<I: Iterator<Item = Record>>(
         needed_bytes: records().map(|r| end(&r)).max().unwrap_or(0),
         method: method.name(),
         remedy: match method {
-            Fit::Compact => "Give a larger device, or fit it with `wrap`",
-            _ => "Give a larger device, or fit it with `compact` (touched pages only) or `wrap`",
+            Fit::Compact => "give a larger device, or fit it with `wrap`",
+            _ => "give a larger device, or fit it with `compact` (touched pages only) or `wrap`",
         },
     })
 }

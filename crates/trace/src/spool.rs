@@ -36,7 +36,15 @@ pub fn load_stdin(options: &LoadOptions, held: u64) -> Result<Requests, TraceErr
 
 /// All of `source` in a file without a name.
 pub(crate) fn spooled(source: &mut dyn Read) -> io::Result<File> {
-    let mut file = unnamed(&std::env::temp_dir())?;
+    spooled_in(&std::env::temp_dir(), source)
+}
+
+fn spooled_in(folder: &std::path::Path, source: &mut dyn Read) -> io::Result<File> {
+    let mut file = unnamed(folder).map_err(|e| {
+        let why =
+            format!("it is put aside in a file of {}: {e}; TMPDIR names another folder", folder.display());
+        io::Error::new(e.kind(), why)
+    })?;
     io::copy(source, &mut file)?;
     Ok(file)
 }
@@ -161,6 +169,12 @@ impl Feed for FromSpool<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_takes_no_file_is_named() {
+        let why = spooled_in("/nonexist".as_ref(), &mut &b""[..]).unwrap_err().to_string();
+        assert!(why.contains("/nonexist") && why.contains("TMPDIR"), "{why}");
+    }
 
     #[test]
     fn what_was_spooled_is_read_again_and_again() {

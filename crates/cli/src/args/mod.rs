@@ -21,8 +21,8 @@ use nandu_trace::fit::Fit;
 use std::path::PathBuf;
 use sweep::SWEEP_EXAMPLES;
 use values::{
-    columns, connections, fit_parser, format_parser, jobs, parse_span, patience, precondition, rate, set,
-    size, some, time_scale, window,
+    columns, connections, fit_parser, format_parser, jobs, parse_span, patience, precondition, rate, repeats,
+    set, size, some, time_scale, window,
 };
 
 /// Flash storage you can simulate, compare and mount.
@@ -250,7 +250,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N|%")]
     pub warm_up: Option<WarmUp>,
     /// Replay the trace N times in a row
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = repeats)]
     pub repeat: Option<u32>,
     /// Have the load begin again up to N times while the stack is not steady, and count only the last time; 0 turns it off
     ///

@@ -8,7 +8,7 @@ use nandu_base::{ByteLen, Span};
 use nandu_experiment::mrc::Policy;
 pub(super) use nandu_experiment::mrc::sample;
 use nandu_experiment::replay::count;
-pub(super) use nandu_experiment::replay::{columns, precondition, rate, some, time_scale};
+pub(super) use nandu_experiment::replay::{columns, precondition, rate, repeats, some, time_scale};
 use nandu_trace::BadLines;
 use nandu_trace::fit::Fit;
 

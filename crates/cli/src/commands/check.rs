@@ -120,6 +120,9 @@ struct Checked<'a> {
     ok: bool,
     stack_hash: &'a str,
     description: Option<&'a str>,
+    /// What a reader should know of the file: keys whose names go away, and what has no effect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
     exports: Vec<CheckedExport<'a>>,
     devices: Vec<CheckedDevice<'a>>,
 }
@@ -180,6 +183,7 @@ impl<'a> Checked<'a> {
             ok: true,
             stack_hash: opened.stack.hash_long(),
             description: opened.stack.description.as_deref(),
+            notes: opened.remarks(),
             exports: exports.collect(),
             devices: devices.collect(),
         }

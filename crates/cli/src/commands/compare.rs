@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use crate::format::{per_second, percent, short_hash, thousandths, time};
 use crate::output::{self, Kind};
 use crate::parallel;
-use crate::race::{self, Race, open_all, turns, warn};
+use crate::plan::Plan;
+use crate::race::{self, Race, open_all, turns, warn_all};
 use crate::replay::{Load, Replay};
 use crate::report;
 use crate::table::Table;
@@ -32,32 +33,41 @@ pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
         stack.remarks().iter().for_each(|line| talk.note(format!("{}: {line}", stack.label)));
     }
     let threads = args.jobs.unwrap_or_else(parallel::cores);
-    let mut shown: Vec<Row> = Vec::new();
-    let mut races: Vec<Vec<Row>> = Vec::new();
-    // Each trace by itself, on stacks that are as they were.
+    // Each trace by itself, on stacks that are as they were. All of them are read before the first runs.
     let also = args.also.iter().map(|trace| Replay { trace: Some(trace.as_str().into()), ..replay.clone() });
-    let loads = std::iter::once(replay.clone()).chain(also);
-    for (i, load) in loads.enumerate() {
-        let opened = match i {
-            0 => std::mem::take(&mut stacks),
-            _ => open_all(&args.stacks, &args.stack.set, registry)?,
+    let mut plans: Vec<(String, Vec<Plan>)> = Vec::new();
+    for load in std::iter::once(replay.clone()).chain(also) {
+        let opened = match plans.is_empty() {
+            true => std::mem::take(&mut stacks),
+            false => open_all(&args.stacks, &args.stack.set, registry)?,
         };
-        let rows = race::compare(opened, &load, (threads, args.out.report.is_some()), registry, talk)?;
-        warn(&rows, talk);
+        let name = load.trace.as_ref().and_then(Load::name).unwrap_or_default().to_string();
+        plans.push((name, race::planned(opened, &load, registry, talk)?));
+    }
+    let several = plans.len() > 1;
+    let mut shown: Vec<Row> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut races: Vec<Vec<Row>> = Vec::new();
+    for (name, plans) in plans {
+        let rows = race::race(&plans, threads, args.out.report.is_some(), talk)?;
         if !args.out.json {
-            let gap = if i > 0 { "\n" } else { "" };
+            let gap = if races.is_empty() { "" } else { "\n" };
+            let title = if several { format!("on {name}:\n\n") } else { String::new() };
             let text =
                 format!("{}\n{}\n{}{}", table(&rows), verdicts(&rows), tenants(&rows), load_line(&rows));
-            output::print(&format!("{gap}{text}"))?;
+            output::print(&format!("{gap}{title}{text}"))?;
         }
-        let name = load.trace.as_ref().and_then(Load::name).unwrap_or_default();
-        let on = |row: &Row| match args.also.is_empty() {
-            true => row.clone(),
-            false => Row { label: format!("{} on {name}", row.label), ..row.clone() },
+        let on = |row: &Row| match several {
+            false => row.clone(),
+            true => Row { label: format!("{} on {name}", row.label), ..row.clone() },
         };
         shown.extend(rows.iter().filter(|_| args.out.report.is_some()).map(on));
+        names.push(name);
         races.push(rows);
     }
+    let named: Vec<(&str, &[Row])> =
+        names.iter().map(String::as_str).zip(races.iter().map(Vec::as_slice)).collect();
+    warn_all(&named, talk);
     match (args.out.json, &races[..]) {
         (true, [one]) => output::print_json(&Race::of(one))?,
         (true, all) => {

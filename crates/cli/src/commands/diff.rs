@@ -64,7 +64,15 @@ struct Change {
 pub fn diff(args: &DiffArgs, talk: Talk) -> Result<(), Failure> {
     let outputs: Vec<(&Path, Kind)> = args.out.report.iter().map(|p| (p.as_path(), Kind::Page)).collect();
     output::allow(&outputs, &[&args.before, &args.after], args.out.force)?;
-    let (before, after) = (leaves(&args.before)?, leaves(&args.after)?);
+    let ((before, from), (after, to)) = (leaves(&args.before)?, leaves(&args.after)?);
+    if from != to {
+        let message = format!(
+            "{} is a result of `nandu {from}`, {} one of `nandu {to}`",
+            args.before.display(),
+            args.after.display()
+        );
+        return Err(Failure::input(message).with_help("give two results of one command"));
+    }
     let (mut origins, mut figures) = (Vec::new(), Vec::new());
     let mut same = 0;
     let paths: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
@@ -136,20 +144,35 @@ fn rank(change: &Change) -> f64 {
     }
 }
 
-fn leaves(path: &Path) -> Result<BTreeMap<String, Leaf>, Failure> {
+/// The commands whose results are compared, by keys that only theirs have.
+const COMMANDS: [(&str, &[&str]); 5] = [
+    ("run", &["provenance", "all"]),
+    ("compare", &["baseline", "stacks"]),
+    ("compare", &["races"]),
+    ("sweep", &["sweep", "rows"]),
+    ("advise", &["wanted", "rows"]),
+];
+
+/// The leaves of a result, and the command that wrote it.
+fn leaves(path: &Path) -> Result<(BTreeMap<String, Leaf>, &'static str), Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| Failure::unreadable(path, &e))?;
     let mut value: Value = serde_json::from_str(&text).map_err(|e| {
         Failure::input(format!("{}: not JSON: {e}", path.display())).with_help(
             "results are written by --json, for example `nandu run STACK --trace TRACE --json > a.json`",
         )
     })?;
-    if !value.is_object() && !value.is_array() {
-        return Err(Failure::input(format!("{}: a result is an object", path.display())));
-    }
+    let is_of = |keys: &[&str]| keys.iter().all(|key| value.get(key).is_some());
+    let Some((command, _)) = COMMANDS.iter().find(|(_, keys)| is_of(keys)) else {
+        let message =
+            format!("{}: JSON, but no result of `nandu run`, `compare`, `sweep` or `advise`", path.display());
+        return Err(Failure::input(message).with_help(
+            "results are written by --json, for example `nandu run STACK --trace TRACE --json > a.json`",
+        ));
+    };
     name_figures(&mut value);
     let mut out = BTreeMap::new();
     flatten(String::new(), &value, &mut out);
-    Ok(out)
+    Ok((out, *command))
 }
 
 /// Figures of a sweep's points stand in the order of its columns, and its best point is told by its place: another sweep has others. They get
@@ -284,7 +307,7 @@ fn text(origins: &[Change], figures: &[Change], (total, same): (usize, usize)) -
         out += &format!("{table}\n");
     }
     if figures.is_empty() {
-        return out + &format!("no figure differs; {} the same\n", plural(same as u64, "leaf"));
+        return out + &format!("no figure differs; {} the same\n", plural(same as u64, "figure"));
     }
     let mut table = Table::new(["<figure", "before", "after", "change"]);
     figures.iter().for_each(|change| table.row(cells(change)));

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::format::{count, figure, plural, shares, thousandths, time, words};
 use crate::open::Spare;
 use crate::verdict::Caution;
+use nandu_sim::replay::Length;
 use nandu_sim::steady::{State, TOO_SHORT};
 use nandu_stack::{BuildOptions, BuiltPart};
 use nandu_sweep::axis::{Axis, Step};
@@ -58,6 +59,9 @@ pub struct Row {
     pub state: &'static str,
     /// Whether nothing is better in every way.
     pub front: bool,
+    /// Whether a lifetime that is asked for is that of flash of which nothing was erased: it meets any bound.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unworn: bool,
     #[serde(skip)]
     figures: Vec<Figures>,
 }
@@ -98,10 +102,15 @@ pub struct TenantLatency {
 pub struct Check {
     /// The bound.
     pub bound: String,
-    /// Its least figure.
-    pub least: u64,
+    /// Its least figure; not there where nothing was erased in any run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least: Option<u64>,
     /// Its largest.
-    pub most: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most: Option<u64>,
+    /// In how many runs nothing was erased, so that the bound holds and says little.
+    #[serde(skip_serializing_if = "is_none")]
+    pub unworn: usize,
     /// In how many runs it held.
     pub held: usize,
     /// Of so many.
@@ -109,6 +118,11 @@ pub struct Check {
     /// The unit of the figure.
     #[serde(skip)]
     pub kind: Option<Kind>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_none(number: &usize) -> bool {
+    *number == 0
 }
 
 /// The whole advice.
@@ -149,6 +163,9 @@ pub struct Advice {
     pub checks: Vec<Check>,
     /// How sure all that is.
     pub confidence: &'static str,
+    /// Whether a runtime ends the load of some trace.
+    #[serde(skip)]
+    has_runtime: bool,
 }
 
 /// The largest figure among the traces; of lifetimes the least.
@@ -209,6 +226,7 @@ impl Advice {
             larger: None,
             checks: Vec::new(),
             confidence: "unsure",
+            has_runtime: advisor.loads.iter().any(|load| matches!(load.length(), Length::Millis(_))),
         };
         let Some(best) = &advice.best else { return Ok(advice) };
         let Some(variant) = advisor.variant(best.point) else { return Ok(advice) };
@@ -233,7 +251,8 @@ impl Advice {
                 let largest = drives.sizes.last().map_or(0, |size| size.0 >> 20);
                 let times =
                     best.missed_by_thousandths.div_ceil(1000).clamp(2, 32).next_power_of_two().ilog2();
-                let sizes = (0..=times).map(|doubled| format!("{}MiB", largest << doubled));
+                // Those that were chosen among are not enough.
+                let sizes = (1..=times).map(|doubled| format!("{}MiB", largest << doubled));
                 Some(sizes.collect::<Vec<_>>().join(","))
             }
             _ => None,
@@ -241,6 +260,8 @@ impl Advice {
         let checks = checks(advisor, &variant)?;
         let held = checks.iter().all(|c| c.held == c.of);
         let confidence = match (advice.meets, held, found.settled) {
+            // A lifetime that no run has seen is no knowledge.
+            (true, ..) if best.unworn => "unsure",
             (true, true, true) => "fairly sure",
             (true, true, false) | (true, false, true) => "somewhat sure",
             (false, _, true) if checks.iter().any(|c| c.held == 0) => {
@@ -274,7 +295,20 @@ impl Advice {
             text: format!("{which} {TOO_SHORT}; a longer load says more"),
             serious: false,
         });
-        unsteady.into_iter().chain(short).collect()
+        let unworn = self.rows.iter().filter(|row| row.unworn).count() as u64;
+        let among =
+            if self.best.as_ref().is_some_and(|best| best.unworn) { ", the best among them," } else { "" };
+        let unworn = (unworn > 0).then(|| Caution {
+            text: format!(
+                "{} of {} that ran all requests{among} erased nothing in some flash: such a lifetime meets any bound and says little; \
+                 {} says more",
+                count(unworn),
+                plural(self.rows.len() as u64, "variant"),
+                if self.has_runtime { "a longer `runtime`" } else { "a longer load" }
+            ),
+            serious: true,
+        });
+        unworn.into_iter().chain(unsteady).chain(short).collect()
     }
 
     /// One line for the head of the winning file.
@@ -332,6 +366,10 @@ fn row(advisor: &Advisor, point: usize, variant: &Variant) -> Result<Row, Failur
             _ => "too short",
         },
         front: false,
+        unworn: advisor
+            .bounds
+            .iter()
+            .any(|bound| figures.iter().any(|f| f.get(&bound.metric.name) == Some(&Figure::Unworn))),
         figures,
     })
 }
@@ -495,10 +533,13 @@ fn checks(advisor: &Advisor, variant: &Variant) -> Result<Vec<Check>, Failure> {
             })
             .collect();
         let held = all.iter().filter(|f| bound.missed_by(f.get(&bound.metric.name).copied()) == 0).count();
-        Some(Check {
+        let unworn = all.iter().filter(|f| f.get(&bound.metric.name) == Some(&Figure::Unworn)).count();
+        let (least, most) = (values.iter().min().copied(), values.iter().max().copied());
+        (unworn > 0 || least.is_some()).then(|| Check {
             bound: bound.text.clone(),
-            least: *values.iter().min()?,
-            most: *values.iter().max()?,
+            least,
+            most,
+            unworn,
             held,
             of: all.len(),
             kind: Some(bound.metric.kind),

@@ -49,8 +49,14 @@ impl Prices {
     pub fn of(path: Option<&Path>) -> Result<Prices, Failure> {
         let Some(path) = path else { return Ok(Prices::default()) };
         let text = std::fs::read_to_string(path).map_err(|e| Failure::unreadable(path, &e))?;
-        let prices: Prices = toml::from_str(&text)
-            .map_err(|e| Failure::input(format!("{}: {}", path.display(), e.to_string().trim_end())))?;
+        let prices: Prices = toml::from_str(&text).map_err(|e| {
+            // Each line of a message is a problem by itself: the parser's picture of the place is none.
+            let before = e.span().map_or("", |span| text.get(..span.start).unwrap_or_default());
+            let (line, column) =
+                (before.split('\n').count(), before.chars().rev().take_while(|&c| c != '\n').count() + 1);
+            let why = e.message().trim().replace('\n', "; ");
+            Failure::input(format!("{}:{line}:{column}: {why}", path.display()))
+        })?;
         let all = [
             prices.slc_gib,
             prices.mlc_gib,

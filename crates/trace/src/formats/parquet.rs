@@ -546,7 +546,10 @@ fn read_group(
             }
             match (push(rows, &columns, options.columns.as_ref(), i), options.bad_lines) {
                 (Ok(()), _) => {}
-                (Err(why), BadLines::Stop) => return Err(r.corrupt(format!("row {}: {why}", rows.index))),
+                (Err(why), BadLines::Stop) => {
+                    let (source_name, row) = (r.source_name.into(), rows.index as u64);
+                    return Err(TraceError::Row { source_name, row, why });
+                }
                 (Err(why), BadLines::Skip) => {
                     rows.meta.skipped_lines += 1;
                     if rows.meta.skipped_first.len() < 5 {
@@ -663,6 +666,14 @@ mod tests {
         let columns = columns.map(|columns| columns.parse().unwrap());
         let options = LoadOptions { columns, ..LoadOptions::default() };
         parse_bytes(None, &file(types), options).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_row_that_is_wrong_is_named_and_no_damage() {
+        // Its operations are words where numbers are described.
+        let columns = "time:ns=time_ns,op:read0=op,offset=offset_bytes,size=len_bytes";
+        let why = read(["", "", "", ""], Some(columns)).unwrap_err();
+        assert!(why.contains("row 0: op: `read`; expected") && !why.contains("damaged"), "{why}");
     }
 
     const MICROS: &str = "(TIMESTAMP(MICROS,true))";

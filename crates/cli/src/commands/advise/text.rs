@@ -110,14 +110,15 @@ fn sentences(advice: &Advice) -> Vec<String> {
     }
     for check in &advice.checks {
         let show = |v: u64| figure(check.kind.unwrap_or(Kind::Count), Some(Figure::Value(v)));
-        out.push(format!(
-            "{}: {} to {} over halves of the traces and another seed; holds in {} of {}",
-            check.bound,
-            show(check.least),
-            show(check.most),
-            check.held,
-            check.of
-        ));
+        let over = "over halves of the traces and another seed";
+        let seen = match (check.least, check.most, check.unworn) {
+            (Some(least), Some(most), 0) => format!("{} to {} {over}", show(least), show(most)),
+            (Some(least), Some(most), n) => {
+                format!("{} to {} {over}, and nothing was erased in {n} of them", show(least), show(most))
+            }
+            _ => format!("nothing was erased {over}, so no lifetime was seen"),
+        };
+        out.push(format!("{}: {seen}; holds in {} of {}", check.bound, check.held, check.of));
     }
     out.push(format!("how sure: {}", advice.confidence));
     out
@@ -134,7 +135,9 @@ pub fn text(advice: &Advice) -> String {
 
 /// The advice as a page.
 pub fn page(advice: &Advice) -> String {
-    let items: String = sentences(advice).iter().map(|s| format!("<li>{}</li>\n", prose(s))).collect();
+    let cautions = advice.cautions().into_iter().map(|caution| caution.text);
+    let said = sentences(advice).into_iter().chain(cautions);
+    let items: String = said.map(|s| format!("<li>{}</li>\n", prose(&s))).collect();
     let heads = ["point", "cost", "p99", "lifetime", "state", "meets", "front", "settings"];
     let rows = advice.rows.iter().map(|row| {
         let cells = vec![

@@ -14,7 +14,7 @@ use crate::report::front;
 use crate::source;
 use crate::table::Table;
 use crate::talk::Talk;
-use nandu_base::ByteLen;
+use nandu_base::{ByteLen, Span};
 use nandu_experiment::sweep::{Asked, Prepared, Question, damaged, program};
 use nandu_sim::{Extension, RunOptions, RunWorkload};
 use nandu_sweep::measure::Bench;
@@ -126,32 +126,30 @@ fn dry_run(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<(), Fai
         let cells = [point.to_string(), name].into_iter();
         table.row(cells.chain(space.names(point).into_iter().map(str::to_string)).chain([state.into()]));
     }
-    let each = prepared.each();
     let (all, known) = bench.progress(prepared.shard);
     let left = (all - known) as u64;
-    let sum = format!(
-        "{} to run, {} each, {} in all\n",
-        plural(left, "point"),
-        plural(each, "request"),
-        count(each * left)
-    );
+    let in_all = match prepared.runtime() {
+        Some(runtime) => format!("{} of simulated time", Span(runtime.0.saturating_mul(left))),
+        None => count(prepared.each().saturating_mul(left)),
+    };
+    let sum = format!("{} to run, {}, {in_all} in all\n", plural(left, "point"), prepared.each_in_words());
     output::print(&format!("{table}\n{sum}"))?;
     let next = (0..space.len()).find(|&p| ids[p].is_some_and(|id| mine(&id)) && bench.known()[p].is_none());
     if let Some(point) = next {
-        let seconds =
-            estimate(prepared, point, each)? * left as f64 / prepared.threads.min(left as usize) as f64;
+        let (one, requests) = estimate(prepared, point)?;
+        let seconds = one * left as f64 / prepared.threads.min(left as usize) as f64;
         talk.note(format!(
             "about {} on {}, going by the first {} requests of point {point}",
             crate::format::time((seconds * 1e9) as u64),
             plural(prepared.threads as u64, "core"),
-            count(each.min(SHORT[1] as u64))
+            count(requests)
         ));
     }
     Ok(())
 }
 
-/// Seconds that one point takes, from two short runs of it.
-fn estimate(prepared: &Prepared, point: usize, each: u64) -> Result<f64, Failure> {
+/// Seconds that one point takes, from two short runs of it, and how many requests the longer one had.
+fn estimate(prepared: &Prepared, point: usize) -> Result<(f64, u64), Failure> {
     let stack = with_settings(&prepared.file, &prepared.sweep.space, point)?.load(&prepared.registry)?;
     let export = prepared.survey.seen[point].as_ref().map_or(0, |seen| seen.export);
     let mut took = Vec::new();
@@ -159,20 +157,25 @@ fn estimate(prepared: &Prepared, point: usize, each: u64) -> Result<f64, Failure
         let short = |w: &RunWorkload| RunWorkload {
             export,
             trace: w.trace.first(requests as u64),
-            passes: 1,
+            passes: u32::try_from(requests as u64 / w.trace.len().max(1))
+                .map_or(w.passes, |n| n.clamp(1, w.passes.max(1))),
             ..w.clone()
         };
         let workloads = prepared.options.workloads.iter().map(short).collect();
         let extension = Extension::NONE;
         let options = RunOptions { workloads, warm_up: 0, extension, ..prepared.options.clone() };
         let start = Instant::now();
-        nandu_sim::run(&stack, &options, |_| ())?;
-        took.push(start.elapsed().as_secs_f64());
+        let result = nandu_sim::run(&stack, &options, |_| ())?;
+        let requests = result.all.requests + result.all.failed;
+        // A runtime ends a load after so much simulated time, however many requests that are.
+        let far = if prepared.runtime().is_some() { result.span_ns } else { requests };
+        took.push((start.elapsed().as_secs_f64(), far, requests));
     }
+    let [(first, less, _), (second, more, requests)] = took[..] else { unreachable!("there are two") };
     // A sweep that is shorter than the short runs is what they take.
-    let [less, more] = SHORT.map(|n| each.min(n as u64));
-    let rate = (took[1] - took[0]).max(0.0) / (more - less).max(1) as f64;
-    Ok(took[0] + rate * (each - less) as f64)
+    let all = prepared.runtime().map_or(prepared.each(), |runtime| runtime.0);
+    let rate = (second - first).max(0.0) / more.saturating_sub(less).max(1) as f64;
+    Ok((first + rate * all.saturating_sub(less) as f64, requests))
 }
 
 /// Prints what came out, and writes the files that were asked for.
