@@ -271,7 +271,7 @@ mod tests {
     /// Points with these figures; the last three of each are failed requests, saturation and state. Each measured 7 requests in 9 ns.
     fn judged(sweep: &Sweep, rows: &[&[u64]]) -> Outcome {
         let id = |n: usize| Id::parse(&format!("{n:064x}"));
-        let all = |r: &[u64]| r.iter().chain(&[7, 9]).map(|&v| Some(Figure::Value(v))).collect();
+        let all = |r: &[u64]| r.iter().chain(&[7, 9, 0]).map(|&v| Some(Figure::Value(v))).collect();
         let known = rows.iter().map(|r| Some(all(r))).collect();
         Outcome::of(sweep, &(0..rows.len()).map(id).collect::<Vec<_>>(), &known)
     }

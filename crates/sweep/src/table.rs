@@ -124,6 +124,7 @@ mod tests {
             missed_by_thousandths: vec![missed],
             whole: true,
             measured: (0, 0),
+            wear_is_chance: false,
             kept_up: true,
             state: nandu_sim::steady::State::Steady,
             meets: missed == 0,
