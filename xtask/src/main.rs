@@ -45,6 +45,7 @@ cargo xtask release [--only WORD]               a version as it would be publish
 cargo xtask site [--no-build]                   the pages as a site with search and pictures of stacks: target/site/html
 cargo xtask python                              the package for Python with all that goes with it: tables, charts, notebooks, the gallery
 cargo xtask words                               phrases that readers stumble over: documents, help, schema, messages
+cargo xtask advisories                          known faults of what we depend on, where cargo-deny or cargo-audit is installed
 cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file, nbd or control
 cargo xtask memcheck                            code with `unsafe` in it under valgrind
 cargo xtask soak [--minutes N] [--cuts N]       served stacks, killed, cut, damaged and read again, for so long; and guests of user-mode Linux
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         ["memcheck"] => steps::alone("memcheck", memcheck::check),
         ["python"] => steps::alone("python", python::whole),
         ["words"] => steps::alone("words", words::check),
+        ["advisories"] => steps::alone("advisories", packages::advisories),
         ["bench"] => bench::bench(false),
         ["bench", "--gate"] => bench::bench(true),
         [] | ["help" | "--help" | "-h"] => {

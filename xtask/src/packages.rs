@@ -1,11 +1,13 @@
 //! What the packages of this project are made of, and whether they can be published: licences, sources, Rust versions, manifests.
 //!
 //! `cargo metadata` lists every package that the lock file names. Each must have a licence that goes with ours, come from the registry or from
-//! this checkout, and build with the oldest Rust that we support. Each of ours must say what it is, and `cargo package --list` must pass. Advisories
-//! and yanked versions need a list from the network: `cargo audit` and `cargo deny check advisories` read it.
+//! this checkout, and build with the oldest Rust that we support. Each of ours must say what it is, and `cargo package --list` must pass. None may be
+//! yanked, by the entries of the registry's index that cargo has fetched. Advisories need a list from the network: `cargo xtask advisories` asks the
+//! tools that read it.
 
 use crate::json::{Json, parse};
 use crate::steps::{End, command};
+use std::path::PathBuf;
 
 /// Licences that go with `MIT OR Apache-2.0`: none asks for more than a notice.
 const LICENCES: [&str; 11] = [
@@ -40,6 +42,22 @@ pub fn check() -> End {
     let own: Vec<&Json> = packages.iter().filter(|p| is_ours(p)).collect();
     let msrv = own.first().map_or("", |p| p.get("rust_version").text());
     let mut faults: Vec<String> = packages.iter().flat_map(|package| faults(package, msrv)).collect();
+    let index = index();
+    let yanked = packages.iter().filter(|package| !is_ours(package)).map(|package| {
+        let (name, version) = (package.get("name").text(), package.get("version").text());
+        (name, version, is_yanked(&index, name, version))
+    });
+    let (known, unknown): (Vec<_>, Vec<_>) = yanked.partition(|(.., yanked)| yanked.is_some());
+    let gone = known.iter().filter(|(.., yanked)| *yanked == Some(true));
+    faults
+        .extend(gone.map(|(name, version, _)| format!("{name} {version}: is yanked; take another version")));
+    if !unknown.is_empty() {
+        println!(
+            "   whether {} of {} packages are yanked is not known here: cargo has no entry of theirs",
+            unknown.len(),
+            known.len() + unknown.len()
+        );
+    }
     if faults.is_empty() {
         let published = own.iter().map(|p| p.get("name").text()).filter(|name| *name != "xtask");
         for name in published {
@@ -54,6 +72,47 @@ pub fn check() -> End {
         }
     }
     if faults.is_empty() { End::Passed } else { End::Failed(faults.join("\n")) }
+}
+
+/// The folders in which cargo keeps the entries of the index that it has fetched.
+fn index() -> Vec<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
+    let folders = home.and_then(|home| std::fs::read_dir(home.join("registry/index")).ok());
+    folders.into_iter().flatten().flatten().map(|folder| folder.path().join(".cache")).collect()
+}
+
+/// Whether a version is yanked; none where no entry says.
+fn is_yanked(index: &[PathBuf], name: &str, version: &str) -> Option<bool> {
+    let entry = index.iter().find_map(|folder| std::fs::read(folder.join(place(name))).ok())?;
+    // Between zero bytes: what cargo notes for itself, versions, and a line of JSON for each.
+    let lines = entry.split(|&byte| byte == 0).filter_map(|line| std::str::from_utf8(line).ok());
+    let mut versions = lines.filter(|line| line.starts_with('{')).filter_map(|line| parse(line).ok());
+    let found = versions.find(|entry| entry.get("vers").text() == version)?;
+    Some(*found.get("yanked") == Json::Bool(true))
+}
+
+/// The place of a package in the index.
+fn place(name: &str) -> String {
+    let name = name.to_lowercase();
+    match name.len() {
+        1 | 2 => format!("{}/{name}", name.len()),
+        3 => format!("3/{}/{name}", &name[..1]),
+        _ => format!("{}/{}/{name}", &name[..2], &name[2..4]),
+    }
+}
+
+/// Known faults of what we depend on, by a tool that has their list.
+pub fn advisories() -> End {
+    for (tool, words) in [("cargo-deny", "cargo deny check advisories"), ("cargo-audit", "cargo audit")] {
+        if crate::steps::has(tool) {
+            return crate::steps::run(command(words));
+        }
+    }
+    End::Skipped(
+        "neither cargo-deny nor cargo-audit is installed, and the list of advisories comes from the network"
+            .into(),
+    )
 }
 
 /// The platform at hand: packages of others are not here to be read.
@@ -129,6 +188,27 @@ mod tests {
         for bad in ["", "GPL-3.0", "MIT AND GPL-3.0", "(GPL-2.0 OR AGPL-3.0) AND MIT"] {
             assert!(!is_allowed(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_entry_of_the_index_says_which_versions_are_yanked() {
+        assert_eq!(
+            ["a", "ab", "Abc", "serde_json"].map(place),
+            ["1/a", "2/ab", "3/a/abc", "se/rd/serde_json"]
+        );
+        let folder = std::env::temp_dir().join(format!("nandu-index-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("3/f")).expect("a folder");
+        let line = |version: &str, yanked: bool| {
+            format!("{{\"name\":\"foo\",\"vers\":\"{version}\",\"yanked\":{yanked}}}")
+        };
+        let entry = ["\x03\x02", "etag", "1.0.0", &line("1.0.0", true), "1.0.1", &line("1.0.1", false), ""]
+            .join("\0");
+        std::fs::write(folder.join("3/f/foo"), entry).expect("it can be written");
+        let index = [folder.clone()];
+        let said = [("foo", "1.0.0"), ("foo", "1.0.1"), ("foo", "1.0.2"), ("bar", "1.0.0")]
+            .map(|(name, version)| is_yanked(&index, name, version));
+        std::fs::remove_dir_all(folder).expect("it is there");
+        assert_eq!(said, [Some(true), Some(false), None, None]);
     }
 
     #[test]

@@ -547,7 +547,7 @@ fn read_group(
             match (push(rows, &columns, options.columns.as_ref(), i), options.bad_lines) {
                 (Ok(()), _) => {}
                 (Err(why), BadLines::Stop) => {
-                    let (source_name, row) = (r.source_name.into(), rows.index as u64);
+                    let (source_name, row) = (r.source_name.into(), rows.index);
                     return Err(TraceError::Row { source_name, row, why });
                 }
                 (Err(why), BadLines::Skip) => {
