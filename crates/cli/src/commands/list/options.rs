@@ -256,8 +256,13 @@ mod tests {
         for words in ["spare_factor", "mapping.cmt_size", "page | dftl", "number", "Channels, 1 to 64"] {
             assert!(ssd.contains(words), "{words}: {ssd}");
         }
+        let streams = as_text("hot-cold");
+        assert!(streams.contains("a policy of ssd") && streams.contains("decay_interval"), "{streams}");
         let shared = as_text("shared-space");
-        assert!(shared.contains("a policy of ssd") && shared.contains("contribution"), "{shared}");
+        assert!(
+            shared.starts_with("isolation shared-space") && shared.contains("(default 5 ms)"),
+            "{shared}"
+        );
         assert!(as_text("dftl").starts_with("mapping dftl: DFTL") && as_text("dftl").contains("cmt_size"));
         assert!(as_text("arc").starts_with("replacement arc: Two lists"));
         assert!(
