@@ -504,7 +504,7 @@ mod tests {
         assert!(matches!(parse_size("1.2.3 KiB"), Err(UnitError::NotANumber { .. })));
         assert!(matches!(parse_size("0.3 B"), Err(UnitError::NotWhole { .. })));
         assert!(matches!(parse_size("99999999999 TiB"), Err(UnitError::TooLarge { .. })));
-        assert!(matches!(parse_span("25"), Err(UnitError::UnknownUnit { .. })));
+        assert!(matches!(parse_span("25"), Err(UnitError::NoUnit { .. })));
     }
 
     #[test]
