@@ -90,9 +90,12 @@ fn unit_word(unit: Unit) -> &'static str {
     }
 }
 
-/// Labels of stores are older than the names' hyphens.
-fn isolation_word(isolation: &IsolationConfig) -> Option<String> {
-    isolation.is_on().then(|| isolation.name().replace('-', ""))
+/// The word of an isolation in labels, which is older than the hyphen of its name.
+fn isolation_word(isolation: &IsolationConfig) -> Option<&str> {
+    isolation.is_on().then(|| match isolation.name() {
+        "shared-space" => "sharedspace",
+        name => name,
+    })
 }
 
 #[cfg(test)]
