@@ -40,6 +40,10 @@ pub struct Layout {
     plane_bits: u32,
 }
 
+/// The end of a block lies here at most: maps store a page number plus one, zero means none, and an open block that ends at
+/// `u32::MAX` is none.
+const PPN_END_MAX: u64 = u32::MAX as u64 - 1;
+
 /// The array does not fit 32-bit page numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooLarge {
@@ -63,16 +67,21 @@ impl fmt::Display for TooLarge {
 impl Layout {
     /// An array of `planes` planes with `blocks` blocks of `pages` pages.
     pub fn new(planes: u32, blocks: u32, pages: u32) -> Result<Layout, TooLarge> {
-        let page_bits = u32::BITS - (pages.max(2) - 1).leading_zeros();
-        let plane_bits = page_bits + (u32::BITS - (blocks.max(2) - 1).leading_zeros());
-        // One number is kept back: maps store a page number plus one, and zero means none.
-        let fits = plane_bits < 32 && u64::from(planes) << plane_bits < u64::from(u32::MAX);
-        if fits {
+        let bits_of = |count: u32| u32::BITS - (count.max(2) - 1).leading_zeros();
+        let page_bits = bits_of(pages);
+        // Blocks that fit where the number of a plane stands behind so many bits.
+        let most = |plane_bits: u32| {
+            let last_plane = u64::from(planes.max(1) - 1) << plane_bits;
+            let room = PPN_END_MAX.saturating_sub(last_plane + u64::from(pages));
+            let fits = last_plane + u64::from(pages) <= PPN_END_MAX;
+            let blocks = if fits { 1 + (room >> page_bits) } else { 0 };
+            blocks.min(1 << (plane_bits - page_bits)) as u32
+        };
+        let plane_bits = page_bits + bits_of(blocks);
+        if plane_bits < u32::BITS && blocks <= most(plane_bits) {
             Ok(Layout { planes, blocks, pages, page_bits, page_mask: (1 << page_bits) - 1, plane_bits })
         } else {
-            let fits = |bits: &u32| u64::from(planes) << bits < u64::from(u32::MAX);
-            let bits = (page_bits + 1..u32::BITS).rev().find(fits);
-            let blocks = bits.map_or(0, |bits| 1 << (bits - page_bits));
+            let blocks = (page_bits + 1..u32::BITS).map(most).max().unwrap_or(0);
             Err(TooLarge { blocks, pages: u64::from(planes) * u64::from(blocks) * u64::from(pages) })
         }
     }
@@ -113,14 +122,14 @@ impl Layout {
         BlockId(plane << (self.plane_bits - self.page_bits))
     }
 
-    /// One past the largest page number.
-    pub fn ppn_end(&self) -> u32 {
-        self.planes << self.plane_bits
+    /// One past the largest number that a page of the last plane could have.
+    pub fn ppn_end(&self) -> u64 {
+        u64::from(self.planes) << self.plane_bits
     }
 
-    /// One past the largest block number.
+    /// One past the largest number that a block of the last plane could have.
     pub fn block_end(&self) -> u32 {
-        self.ppn_end() >> self.page_bits
+        self.planes << (self.plane_bits - self.page_bits)
     }
 
     /// Distance between the first pages of two blocks.
@@ -169,12 +178,24 @@ mod tests {
 
     #[test]
     fn an_array_beyond_32_bits_is_refused() {
-        let too_large = TooLarge { blocks: 1 << 16, pages: 1 << 31 };
-        assert_eq!(Layout::new(64, 1 << 20, 512), Err(too_large));
-        // What is named is the most that fits.
-        assert!(Layout::new(64, too_large.blocks, 512).is_ok());
-        assert_eq!(Layout::new(64, too_large.blocks + 1, 512), Err(too_large));
-        assert_eq!(Layout::new(1, 1 << 31, 2), Err(TooLarge { blocks: 1 << 30, pages: 1 << 31 }));
+        // Each time what is named is the most that fits: all numbers but those of the last block.
+        for (planes, pages, blocks) in [
+            (64, 512, (1 << 17) - 1),
+            (1024, 1024, 4095),
+            (3, 100, 1 << 23),
+            (1, 2, 1 << 30),
+            (2, 4096, (1 << 19) - 1),
+        ] {
+            let too_large =
+                TooLarge { blocks, pages: u64::from(planes) * u64::from(blocks) * u64::from(pages) };
+            assert_eq!(Layout::new(planes, u32::MAX, pages), Err(too_large));
+            assert_eq!(Layout::new(planes, blocks + 1, pages), Err(too_large));
+            let layout = Layout::new(planes, blocks, pages).expect("so many fit");
+            let last = layout.all_blocks().last().expect("it has blocks");
+            let ppn = Ppn(layout.first_page(last).0 + pages - 1);
+            assert_eq!((layout.block(ppn), layout.plane(ppn)), (last, planes - 1));
+            assert!(last.0 < layout.block_end() && u64::from(ppn.0) < layout.ppn_end());
+        }
         assert_eq!(Layout::new(u32::MAX, 2, 1), Err(TooLarge { blocks: 0, pages: 0 }));
     }
 }

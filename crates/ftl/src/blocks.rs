@@ -508,8 +508,8 @@ impl BlockTable {
         (0..self.layout.planes).flat_map(|plane| self.free_in(plane))
     }
 
-    /// Those of one plane.
-    fn free_in(&self, plane: u32) -> impl Iterator<Item = BlockId> + '_ {
+    /// The erased blocks of a plane, longest erased first.
+    pub fn free_in(&self, plane: u32) -> impl Iterator<Item = BlockId> + '_ {
         let head = self.free[plane as usize].head;
         std::iter::successors((head != NONE).then_some(head), move |&b| {
             let next = self.next_free[b as usize];

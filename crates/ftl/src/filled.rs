@@ -4,15 +4,17 @@
 //! So where a page lies, and what lies on a page, follows from its number: neither the map nor the owners of pages need
 //! an entry before a page is written again. A drive of 1 TB is ready at once, and takes memory only where it is touched.
 //!
-//! It holds while no plane is passed over and no block is left out: planes with equal room and without bad blocks. A block
-//! that was erased since is no longer filled; the table of blocks keeps a bit for each.
+//! It holds while no plane is passed over and no block is left out: planes with equal room and without bad blocks, whose first
+//! blocks may be the map's. A block that was erased since is no longer filled; the table of blocks keeps a bit for each.
 //!
-//! RAM: 8 bytes for each plane, a bit for each logical page and block, touched when they change. Cost: two divisions.
+//! RAM: 8 bytes for each plane, a bit for each logical page, translation page and block, touched when they change. Cost: two
+//! divisions.
 //!
 //! An aged drive begins by arithmetic as well ([`crate::aged`]): maps and tables of blocks know both as [`Initial`].
 
 use crate::address::{BlockId, Layout, Lpn, Ppn};
 use crate::blocks::Content;
+use crate::mapping::Tp;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -38,17 +40,19 @@ pub struct Filled {
     /// Planes in their turn, and the turn of each plane.
     order: Vec<u32>,
     turns: Vec<u32>,
+    /// Blocks at the start of each plane that hold none of these pages.
+    apart: u32,
     logical: u32,
 }
 
 impl Filled {
-    /// A drive of `logical` pages whose planes have their turns in this order.
-    pub fn new(layout: Layout, order: Vec<u32>, logical: u32) -> Filled {
+    /// A drive of `logical` pages whose planes have their turns in this order, and leave their first `apart` blocks out.
+    pub fn new(layout: Layout, order: Vec<u32>, apart: u32, logical: u32) -> Filled {
         let mut turns = vec![0; order.len()];
         for (turn, &plane) in (0..).zip(&order) {
             turns[plane as usize] = turn;
         }
-        Filled { layout, order, turns, logical }
+        Filled { layout, order, turns, apart, logical }
     }
 }
 
@@ -64,7 +68,8 @@ impl Initial for Filled {
     fn place(&self, lpn: Lpn) -> Ppn {
         let planes = self.order.len() as u32;
         let (turn, nth) = (lpn.0 % planes, lpn.0 / planes);
-        let block = self.layout.first_block(self.order[turn as usize]).0 + nth / self.layout.pages;
+        let first = self.layout.first_block(self.order[turn as usize]).0 + self.apart;
+        let block = first + nth / self.layout.pages;
         Ppn(self.layout.first_page(BlockId(block)).0 + nth % self.layout.pages)
     }
 
@@ -74,6 +79,7 @@ impl Initial for Filled {
             return Content::Free;
         }
         let block = self.layout.block(ppn).0 - self.layout.first_block(plane).0;
+        let Some(block) = block.checked_sub(self.apart) else { return Content::Free };
         let nth = u64::from(block) * u64::from(self.layout.pages) + u64::from(position);
         let lpn = nth * self.order.len() as u64 + u64::from(self.turns[plane as usize]);
         match lpn < u64::from(self.logical) {
@@ -126,6 +132,32 @@ impl FilledMap {
     }
 }
 
+/// What the translation pages of a drive held when it was made, and which of them have entries of their own since.
+#[derive(Clone, Debug)]
+pub(crate) struct FilledWords {
+    initial: Arc<dyn Initial>,
+    entered: Bits,
+}
+
+impl FilledWords {
+    pub fn new(initial: Arc<dyn Initial>, translation_pages: u32) -> FilledWords {
+        FilledWords { initial, entered: Bits::new(translation_pages) }
+    }
+
+    pub fn is_entered(&self, tp: Tp) -> bool {
+        self.entered.get(tp.0)
+    }
+
+    pub fn enter(&mut self, tp: Tp) {
+        self.entered.set(tp.0);
+    }
+
+    /// The word of a page as it was at the start: its place plus one, or zero beyond the last page.
+    pub fn word(&self, lpn: Lpn) -> u32 {
+        if lpn.0 < self.initial.logical() { self.initial.place(lpn).0 + 1 } else { 0 }
+    }
+}
+
 /// What a table of blocks that keeps no owner of a page knows about it.
 #[derive(Clone, Debug)]
 pub(crate) struct FilledBlocks {
@@ -159,11 +191,13 @@ mod tests {
 
     #[test]
     fn places_and_contents_are_those_of_pages_put_down_one_by_one() {
-        for (planes, blocks, pages, logical) in [(1, 5, 4, 17), (6, 9, 3, 100), (4, 8, 16, 500)] {
+        for (planes, blocks, pages, apart, logical) in
+            [(1, 5, 4, 0, 17), (6, 9, 3, 2, 100), (4, 8, 16, 0, 500), (4, 9, 16, 1, 500)]
+        {
             let layout = Layout::new(planes, blocks, pages).unwrap();
             let order: Vec<u32> = (0..planes).map(|turn| (turn * 5 + 2) % planes).collect();
-            let filled = Filled::new(layout, order.clone(), logical);
-            let mut next: Vec<(u32, u32)> = vec![(0, 0); planes as usize];
+            let filled = Filled::new(layout, order.clone(), apart, logical);
+            let mut next: Vec<(u32, u32)> = vec![(apart, 0); planes as usize];
             let mut seen = std::collections::BTreeMap::new();
             for lpn in 0..logical {
                 let plane = order[(lpn % planes) as usize];
@@ -176,7 +210,7 @@ mod tests {
                 assert_eq!(filled.place(Lpn(lpn)), ppn);
                 seen.insert(ppn.0, Lpn(lpn));
             }
-            for ppn in 0..layout.ppn_end() {
+            for ppn in 0..layout.ppn_end() as u32 {
                 let content = seen.get(&ppn).map_or(Content::Free, |&lpn| Content::Data(lpn));
                 assert_eq!(filled.content(Ppn(ppn)), content, "{ppn}");
             }

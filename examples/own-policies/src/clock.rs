@@ -117,7 +117,7 @@ impl Clock {
         let first = self.store.shape.span(tp).start;
         let mut words = std::mem::take(&mut self.slots[slot].words);
         words.clear();
-        words.extend_from_slice(self.store.page(tp));
+        words.extend_from_slice(&self.store.page(tp));
         let mut changed = false;
         while let Some((lpn, ppn)) = self.store.take_any_move(tp) {
             words[(lpn.0 - first) as usize] = ppn.0 + 1;
@@ -269,7 +269,7 @@ impl Mapping for Clock {
             if self.store.has_moves(slot.tp) {
                 return Err(format!("{:?} is cached and has a move waiting", slot.tp));
             }
-            if !slot.changed && slot.words != self.store.page(slot.tp) {
+            if !slot.changed && *slot.words != *self.store.page(slot.tp) {
                 return Err(format!("{:?} was not changed and differs from what is on the flash", slot.tp));
             }
         }
@@ -299,7 +299,7 @@ mod tests {
         // Both have their mark: the hand takes both marks, and then the first.
         map.lookup(Lpn(8), &mut ops);
         assert_eq!(ops.list(), [MapOp::Write(Tp(0))]);
-        assert_eq!(map.stored(Tp(0)), [1, 0, 0, 0]);
+        assert_eq!(*map.stored(Tp(0)), [1, 0, 0, 0]);
         // Translation page 1 has lost its mark and goes; 2, which came after it, has one and stays.
         ops.clear();
         map.lookup(Lpn(12), &mut ops);

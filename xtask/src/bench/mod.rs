@@ -21,74 +21,36 @@ struct Count {
     /// Requests of one pass.
     requests: u64,
     passes: (u64, u64),
+    /// Requests outstanding, whatever their arrival times; 0 is when they arrive.
+    outstanding: u32,
 }
+
+/// One of a drive that was never written, with 50,000 requests.
+const EMPTY: Count =
+    Count { name: "", stack: "", precondition: "empty", requests: 50_000, passes: (1, 3), outstanding: 0 };
+/// One of a drive that was filled, until collection is at work.
+const FILLED: Count = Count { precondition: "filled", requests: 400_000, passes: (1, 2), ..EMPTY };
 
 /// The drive of docs/experiments/benchmark.md below as many machines as a case needs.
 const DRIVE: &str = "kind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 8\nchips = 4\nplanes = 2\nblocks = 160\n\
                      spare_factor = 0.2\n";
 
 const COUNTS: &[Count] = &[
-    Count { name: "empty", stack: "one", precondition: "empty", requests: 50_000, passes: (1, 3) },
-    Count { name: "filled", stack: "one", precondition: "filled", requests: 400_000, passes: (1, 2) },
-    Count {
-        name: "controller-empty",
-        stack: "all-on",
-        precondition: "empty",
-        requests: 50_000,
-        passes: (1, 3),
-    },
-    Count {
-        name: "controller-filled",
-        stack: "all-on",
-        precondition: "filled",
-        requests: 400_000,
-        passes: (1, 2),
-    },
-    Count { name: "child-layer", stack: "children", precondition: "empty", requests: 50_000, passes: (1, 3) },
-    Count {
-        name: "forward-layer",
-        stack: "forwards",
-        precondition: "empty",
-        requests: 50_000,
-        passes: (1, 3),
-    },
-    Count {
-        name: "map-fits-tpc",
-        stack: "tpc-fits",
-        precondition: "empty",
-        requests: 50_000,
-        passes: (1, 3),
-    },
-    Count {
-        name: "map-fits-dftl",
-        stack: "dftl-fits",
-        precondition: "empty",
-        requests: 50_000,
-        passes: (1, 3),
-    },
-    Count {
-        name: "dftl-half-misses",
-        stack: "dftl-half",
-        precondition: "empty",
-        requests: 50_000,
-        passes: (1, 3),
-    },
-    Count {
-        name: "dftl-at-once",
-        stack: "dftl-at-once",
-        precondition: "empty",
-        requests: 50_000,
-        passes: (1, 3),
-    },
-    Count { name: "hdd-fcfs", stack: "hdd-fcfs", precondition: "empty", requests: 50_000, passes: (1, 3) },
-    Count { name: "hdd-queue-of-8", stack: "hdd-8", precondition: "empty", requests: 50_000, passes: (1, 3) },
-    Count {
-        name: "hdd-sptf-candidate",
-        stack: "hdd-32",
-        precondition: "empty",
-        requests: 50_000,
-        passes: (1, 3),
-    },
+    Count { name: "empty", stack: "one", ..EMPTY },
+    Count { name: "filled", stack: "one", ..FILLED },
+    Count { name: "controller-empty", stack: "all-on", ..EMPTY },
+    Count { name: "controller-filled", stack: "all-on", ..FILLED },
+    Count { name: "child-layer", stack: "children", ..EMPTY },
+    Count { name: "forward-layer", stack: "forwards", ..EMPTY },
+    Count { name: "map-fits-tpc", stack: "tpc-fits", ..EMPTY },
+    Count { name: "map-fits-dftl", stack: "dftl-fits", ..EMPTY },
+    Count { name: "dftl-half-misses", stack: "dftl-half", ..EMPTY },
+    Count { name: "dftl-at-once", stack: "dftl-at-once", ..EMPTY },
+    Count { name: "qd64", stack: "one", outstanding: 64, ..EMPTY },
+    Count { name: "qd64-half-misses", stack: "dftl-half", outstanding: 64, ..EMPTY },
+    Count { name: "hdd-fcfs", stack: "hdd-fcfs", ..EMPTY },
+    Count { name: "hdd-queue-of-8", stack: "hdd-8", ..EMPTY },
+    Count { name: "hdd-sptf-candidate", stack: "hdd-32", ..EMPTY },
 ];
 
 /// Disks without a write cache: first come, first served, and two that choose among as many requests as the name says,
@@ -315,8 +277,11 @@ fn marginal(program: &Path, folder: &Path, count: &Count) -> Result<u64, String>
 }
 
 fn instructions(program: &Path, folder: &Path, count: &Count, passes: u64) -> Result<u64, String> {
-    count_of(program, run_words(folder, count.stack, count.requests, passes, count.precondition))
-        .map(|(count, _)| count)
+    let mut words = run_words(folder, count.stack, count.requests, passes, count.precondition);
+    if count.outstanding > 0 {
+        words.extend(["--closed".into(), count.outstanding.to_string()]);
+    }
+    count_of(program, words).map(|(count, _)| count)
 }
 
 /// Instructions of one run, and what it prints.
@@ -380,7 +345,7 @@ fn flatness() -> End {
     let folder = target_dir().join("bench");
     let program = released().join("nandu");
     let of = |passes| {
-        let count = Count { name: "empty", stack: "one", precondition: "empty", requests: 100_000, passes };
+        let count = Count { name: "empty", stack: "one", requests: 100_000, passes, ..EMPTY };
         marginal(&program, &folder, &count)
     };
     match (of((1, 2)), of((9, 10))) {

@@ -408,7 +408,7 @@ impl SsdConfig {
             all: crate::write_buffer::ones((page / SECTOR) as u32),
             link: Link::new(config.link_bandwidth.0),
             key: TimerKey(timer),
-            dump: config.power_loss_protection.then(|| (u64::from(chips.ppn_end()), chips.block_stride())),
+            dump: config.power_loss_protection.then(|| (chips.ppn_end(), chips.block_stride())),
             planted: buffer::Planted::of(cx),
         }))))
     }

@@ -1,7 +1,8 @@
 //! A drive that was written once: [`Precondition::Filled`] and [`Precondition::Fragmented`].
 //!
-//! *Filled*: every logical page in order. A large drive with a map in RAM is filled by rule ([`nandu_ftl::filled`]): no page
-//! has an entry before it is written again, so that a drive of 1 TB is ready at once and takes memory for what is touched.
+//! *Filled*: every logical page in order. A large drive is filled by rule ([`nandu_ftl::filled`]): no page has an entry before it
+//! is written again, or, in a map on the flash, one of its translation page is needed; so a drive of 1 TB is ready at once and takes
+//! memory for what is touched.
 //!
 //! *Fragmented by F*: every logical page once, but not in order, so that of the logical neighbours (page `n` and page `n + 1`) the
 //! share F does not lie next to each other in the order of programs: then they are on planes and blocks that have
@@ -140,14 +141,19 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     fn fill_by_rule(&mut self) -> bool {
         let (layout, logical) = (*self.blocks.layout(), self.host.logical);
         let planes = layout.planes;
-        let is_even = |plane: &nandu_ftl::Plane| {
-            plane.valid_max >= logical.div_ceil(planes) && plane.free == layout.blocks
+        // The blocks of the map were taken from the start of each plane.
+        let apart = layout.blocks - self.blocks.planes[0].free;
+        let is_even = |plane: u32| {
+            let first = layout.first_block(plane).behind(apart);
+            self.blocks.planes[plane as usize].valid_max >= logical.div_ceil(planes)
+                && self.blocks.free_in(plane).zip(first.0..).all(|(free, number)| free.0 == number)
+                && self.blocks.planes[plane as usize].free == layout.blocks - apart
         };
-        if !self.blocks.planes.iter().all(is_even) {
+        if !(0..planes).all(is_even) {
             return false;
         }
         let order: Vec<u32> = (0..u64::from(planes)).map(|turn| self.turns.nth(turn)).collect();
-        let filled: Arc<dyn Initial> = Arc::new(Filled::new(layout, order.clone(), logical));
+        let filled: Arc<dyn Initial> = Arc::new(Filled::new(layout, order.clone(), apart, logical));
         if !self.map.begin_as(&filled) {
             return false;
         }
@@ -171,6 +177,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.seq = u64::from(logical);
         self.turns.skip_to(self.seq);
         self.filled_to = self.seq;
+        self.fill_map();
         true
     }
 

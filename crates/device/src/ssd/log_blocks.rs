@@ -24,6 +24,7 @@ mod recover;
 mod upkeep;
 
 use super::Ssd;
+use super::fill::by_rule_from;
 use super::host::Part;
 use super::pieces::Pieces;
 use crate::nand::queued::{After, Job, NONE, Order, Page};
@@ -234,14 +235,25 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.queue.program(Job::Mark, &order, page, NONE, None);
     }
 
-    /// Maps every logical page, as if the drive had been written once from start to end.
+    /// Maps every logical page, as if the drive had been written once from start to end; a large drive by rule.
     pub(super) fn fill_logged(&mut self) {
-        for lpn in 0..self.host.logical {
+        let logical = self.host.logical;
+        self.seq = u64::from(logical);
+        let pools: Vec<_> =
+            (0..self.log().turns()).map(|turn| self.log().in_pool(turn, 0, logical)).collect();
+        let is_in_order = |(pool, pages): &(u32, std::ops::Range<u32>)| {
+            self.log().pool(*pool).region().opens_in_order(pages.end)
+        };
+        if logical >= by_rule_from() && pools.iter().all(is_in_order) {
+            return pools.iter().for_each(|(pool, pages)| {
+                self.log_mut().pool_mut(*pool).region_mut().begin(pages.end);
+            });
+        }
+        for lpn in 0..logical {
             let (pool, local) = self.log().home(lpn);
             let taken = self.log_mut().pool_mut(pool).take(local);
             assert!(taken.is_some(), "an empty drive takes its pages in order without a merge");
         }
-        self.seq = u64::from(self.host.logical);
     }
 
     /// How long a write waits for what its pool has to do, about.

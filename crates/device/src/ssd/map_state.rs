@@ -165,7 +165,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
         let readable = medium.read(cx.pool, self.stripes.unit(ppn), 0, self.host.page_sectors, payload);
         let words = cx.pool.bytes(payload, page).chunks_exact(4);
-        let same = words.zip(self.map.stored(tp)).all(|(bytes, word)| bytes == word.to_le_bytes());
+        let same = words.zip(&*self.map.stored(tp)).all(|(bytes, word)| bytes == word.to_le_bytes());
         cx.pool.release(payload);
         readable && same
     }

@@ -367,7 +367,7 @@ impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
     fn medium(&self) -> MediumSpec {
         let chips = self.stripes.units.chips();
         MediumSpec::Flash {
-            units: u64::from(chips.ppn_end()) + self.buffer.as_ref().map_or(0, |buffer| buffer.dump_units()),
+            units: chips.ppn_end() + self.buffer.as_ref().map_or(0, |buffer| buffer.dump_units()),
             unit_sectors: self.host.page_sectors,
             units_per_block: chips.block_stride(),
         }

@@ -218,7 +218,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         if newest == 0 {
             return Some(());
         }
-        let is_page = ppn.0 < self.blocks.layout().ppn_end();
+        let is_page = u64::from(ppn.0) < self.blocks.layout().ppn_end();
         let in_place = is_page && !self.paging.is_anchor(self.blocks.layout().block(ppn));
         assert!(in_place, "I-4: a checkpoint has {ppn:?} as the place of {tp:?}, which no map page can have");
         match self.record_of(ppn, cx) {
@@ -272,7 +272,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Whether the page at `ppn` is the version of `lpn` that a word from before has named.
     fn is_still(&self, lpn: Lpn, ppn: Ppn, replay: &Replay) -> bool {
         let layout = self.blocks.layout();
-        if ppn.0 >= layout.ppn_end() {
+        if u64::from(ppn.0) >= layout.ppn_end() {
             return false;
         }
         match replay.blocks[layout.block(ppn).0 as usize] {

@@ -316,7 +316,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let page = ByteLen(1 << self.host.page_bits);
         let payload = cx.pool.allocate_metadata(page);
         let bytes = cx.pool.bytes_mut(payload, page);
-        for (bytes, word) in bytes.chunks_exact_mut(4).zip(self.map.stored(tp)) {
+        for (bytes, word) in bytes.chunks_exact_mut(4).zip(&*self.map.stored(tp)) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
         Some(Overlay { first: 0, count: self.host.page_sectors, payload })

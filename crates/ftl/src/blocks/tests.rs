@@ -34,7 +34,7 @@ fn programming_twice_is_caught() {
 #[test]
 fn a_filled_table_is_one_with_every_owner() {
     let layout = Layout::new(2, 6, 4).unwrap();
-    let filled: Arc<dyn Initial> = Arc::new(crate::filled::Filled::new(layout, vec![1, 0], 27));
+    let filled: Arc<dyn Initial> = Arc::new(crate::filled::Filled::new(layout, vec![1, 0], 0, 27));
     let (mut lazy, mut full) = (BlockTable::new(layout), BlockTable::new(layout));
     for table in [&mut lazy, &mut full] {
         for (plane, pages) in [(0, 13), (1, 14)] {
@@ -49,7 +49,7 @@ fn a_filled_table_is_one_with_every_owner() {
     (0..27).map(Lpn).for_each(|lpn| full.programmed(filled.place(lpn), Content::Data(lpn)));
     let same = |lazy: &BlockTable, full: &BlockTable| {
         assert_eq!(lazy.valid_pages(), full.valid_pages());
-        for ppn in (0..layout.ppn_end()).map(Ppn) {
+        for ppn in (0..layout.ppn_end() as u32).map(Ppn) {
             assert_eq!(
                 (lazy.content(ppn), lazy.data_at(ppn)),
                 (full.content(ppn), full.data_at(ppn)),

@@ -2,6 +2,9 @@
 //!
 //! Physical pages are numbered `block << page_bits | page` within the plane, logical pages `logical block x pages + offset`.
 //! Erased blocks are used in the order of their erase, so that wear goes round.
+//!
+//! What a large drive holds that was written once in order is known by rule: page `n` lies at its offset in block `n / pages`. The pages of a
+//! logical block, and of its first data block, are entered when one of them changes.
 
 use super::tag::{Role, Tag};
 use super::{Counts, Planted, Taken};
@@ -40,8 +43,12 @@ impl Shape {
 pub struct Region {
     shape: Shape,
     page_bits: u32,
-    /// The newest version of each logical page.
+    /// The newest version of each logical page, plus one; zero where there is none, or where it is known by rule.
     at: Vec<u32>,
+    /// Logical pages that lie in order in the first blocks, by rule, while their logical block is not entered.
+    began: u32,
+    /// Logical blocks whose pages, and whose first data block's, are in the tables; a bit each.
+    entered: Vec<u64>,
     /// The data block of each logical block.
     data: Vec<u32>,
     /// Whether a mark of the logical block may still count.
@@ -75,7 +82,9 @@ impl Region {
         Region {
             shape,
             page_bits: bits,
-            at: vec![NONE; logical * shape.pages as usize],
+            at: vec![0; logical * shape.pages as usize],
+            began: 0,
+            entered: Vec::new(),
             data: vec![NONE; logical],
             marked: vec![false; logical],
             owner: vec![FREE; blocks << bits],
@@ -100,8 +109,80 @@ impl Region {
     /// Where the newest version of a logical page lies.
     #[inline]
     pub fn at(&self, page: u32) -> Option<u32> {
-        let spot = self.at[page as usize];
-        (spot != NONE).then_some(spot)
+        match self.at[page as usize] {
+            0 if page < self.began => self.at_start(page),
+            word => word.checked_sub(1),
+        }
+    }
+
+    /// Where a page of the first fill lies, if its logical block is as it was.
+    #[inline(never)]
+    fn at_start(&self, page: u32) -> Option<u32> {
+        let lbn = page / self.shape.pages;
+        (!self.is_entered(lbn)).then(|| self.spot(lbn, page % self.shape.pages))
+    }
+
+    /// What a physical page holds, as a word.
+    #[inline]
+    fn owner(&self, spot: u32) -> u32 {
+        match self.owner[spot as usize] {
+            FREE if self.began > 0 => self.owner_at_start(spot),
+            word => word,
+        }
+    }
+
+    #[inline(never)]
+    fn owner_at_start(&self, spot: u32) -> u32 {
+        let (block, position) = (self.block_of(spot), self.position(spot));
+        let page = u64::from(block) * u64::from(self.shape.pages) + u64::from(position);
+        let is_filled =
+            position < self.shape.pages && page < u64::from(self.began) && !self.is_entered(block);
+        if is_filled { page as u32 + 1 } else { FREE }
+    }
+
+    fn is_entered(&self, lbn: u32) -> bool {
+        self.entered[(lbn / 64) as usize] >> (lbn % 64) & 1 == 1
+    }
+
+    /// A logical block changes: what is known of it by rule is entered.
+    #[inline]
+    fn enter(&mut self, lbn: u32) {
+        if self.began > 0
+            && u64::from(lbn) * u64::from(self.shape.pages) < u64::from(self.began)
+            && !self.is_entered(lbn)
+        {
+            self.enter_from_start(lbn);
+        }
+    }
+
+    #[cold]
+    fn enter_from_start(&mut self, lbn: u32) {
+        self.entered[(lbn / 64) as usize] |= 1 << (lbn % 64);
+        let first = lbn * self.shape.pages;
+        for page in first..self.began.min(first + self.shape.pages) {
+            let spot = self.spot(lbn, page - first);
+            (self.at[page as usize], self.owner[spot as usize]) = (spot + 1, page + 1);
+        }
+    }
+
+    /// Whether an erased plane opens so many blocks as it needs for `pages` pages in the order of their numbers.
+    pub fn opens_in_order(&self, pages: u32) -> bool {
+        let blocks = pages.div_ceil(self.shape.pages);
+        blocks <= self.free() && self.free.iter().zip(0..blocks).all(|(&free, number)| free == number)
+    }
+
+    /// Fills an erased plane that [opens its blocks in order](Region::opens_in_order) with pages `0..pages`, as if each had been
+    /// [put](Region::put) into the data block of its logical block, without an entry for any.
+    pub fn begin(&mut self, pages: u32) {
+        let blocks = pages.div_ceil(self.shape.pages);
+        for lbn in 0..blocks {
+            let block = self.open(Role::Direct);
+            self.set_data(lbn, block);
+            let written = self.shape.pages.min(pages - lbn * self.shape.pages) as u16;
+            (self.written[block as usize], self.valid[block as usize]) = (written, written);
+        }
+        self.began = pages;
+        self.entered = vec![0; (blocks as usize).div_ceil(64)];
     }
 
     /// The data block of a logical block, or [`NONE`].
@@ -162,7 +243,7 @@ impl Region {
 
     /// The logical block of a data block.
     pub fn data_of(&self, block: u32) -> Option<u32> {
-        let page = self.owner[self.spot(block, 0) as usize];
+        let page = self.owner(self.spot(block, 0));
         let lbn = (FREE < page && page < MARK).then(|| (page - 1) / self.shape.pages)?;
         (self.data(lbn) == block).then_some(lbn)
     }
@@ -222,9 +303,10 @@ impl Region {
     /// Takes the next page of `block` for a new version of `page`.
     #[inline]
     pub fn put(&mut self, page: u32, block: u32) -> Taken {
+        self.enter(page / self.shape.pages);
         let old = self.forget(page);
         let taken = self.program(block, page + 1, page);
-        self.at[page as usize] = taken.spot;
+        self.at[page as usize] = taken.spot + 1;
         self.valid[block as usize] += 1;
         Taken { old, ..taken }
     }
@@ -232,6 +314,7 @@ impl Region {
     /// Takes the next page of `block` for no data: logical page `page` is not mapped.
     pub fn put_filler(&mut self, page: u32, block: u32) -> Taken {
         self.count.fillers += 1;
+        self.enter(page / self.shape.pages);
         let taken = self.program(block, FILLER, page);
         Taken { tag: Tag { is_filler: true, ..taken.tag }, ..taken }
     }
@@ -249,8 +332,9 @@ impl Region {
     /// Unmaps pages `first..end`.
     pub fn unmap(&mut self, first: u32, end: u32) {
         for page in first..end {
+            self.enter(page / self.shape.pages);
             if self.forget(page).is_some() {
-                self.at[page as usize] = NONE;
+                self.at[page as usize] = 0;
                 self.count.unmapped += 1;
             }
         }
@@ -258,7 +342,7 @@ impl Region {
 
     /// Whether any of pages `first..end` is mapped.
     pub fn any_mapped(&self, first: u32, end: u32) -> bool {
-        self.at[first as usize..end as usize].iter().any(|&spot| spot != NONE)
+        (first..end).any(|page| self.at(page).is_some())
     }
 
     #[inline]
@@ -295,10 +379,10 @@ impl Region {
     /// The logical block that must be merged before a page of a log block may go: the page holds the newest version of
     /// one of its pages, or a mark that may count.
     pub fn needed_by(&self, spot: u32) -> Option<u32> {
-        match self.owner[spot as usize] {
+        match self.owner(spot) {
             FREE | WASTE | FILLER => None,
             mark if mark >= MARK => Some(mark - MARK).filter(|&lbn| self.marked[lbn as usize]),
-            page => (self.at[page as usize - 1] == spot).then_some((page - 1) / self.shape.pages),
+            page => (self.at(page - 1) == Some(spot)).then_some((page - 1) / self.shape.pages),
         }
     }
 
@@ -307,23 +391,23 @@ impl Region {
     pub fn is_in_place(&self, block: u32, lbn: u32) -> bool {
         let first = lbn * self.shape.pages;
         (0..self.written(block)).all(|i| {
-            let (newest, spot) = (self.at[(first + i) as usize], self.spot(block, i));
-            newest == spot || newest == NONE && self.owner[spot as usize] == FILLER
+            let (newest, spot) = (self.at(first + i), self.spot(block, i));
+            newest == Some(spot) || newest.is_none() && self.owner(spot) == FILLER
         })
     }
 
     /// Pages of a logical block up to the last that is mapped.
     pub fn extent(&self, lbn: u32) -> u32 {
-        let first = (lbn * self.shape.pages) as usize;
-        let pages = &self.at[first..first + self.shape.pages as usize];
-        pages.iter().rposition(|&spot| spot != NONE).map_or(0, |last| last as u32 + 1)
+        let first = lbn * self.shape.pages;
+        let last = (0..self.shape.pages).rfind(|position| self.at(first + position).is_some());
+        last.map_or(0, |last| last + 1)
     }
 
     /// A version of `page` in the data block that is not the newest, for a planted fault.
     pub fn stale_version(&self, page: u32) -> Option<u32> {
         let data = self.data(page / self.shape.pages);
         let spot = (data != NONE).then(|| self.spot(data, page % self.shape.pages))?;
-        (self.owner[spot as usize] == page + 1).then_some(spot)
+        (self.owner(spot) == page + 1).then_some(spot)
     }
 
     /// Forgets everything but wear, as a loss of power does. All blocks count as erased until [`Region::restore`].
@@ -358,7 +442,7 @@ impl Region {
 
     /// The newest version of `page` was found at `spot`.
     pub fn restore_page(&mut self, page: u32, spot: u32) {
-        self.at[page as usize] = spot;
+        self.at[page as usize] = spot + 1;
         let block = self.block_of(spot) as usize;
         self.valid[block] += 1;
     }
@@ -369,8 +453,9 @@ impl Region {
     /// What does not.
     pub fn check(&self) -> Result<(), String> {
         let mut valid = vec![0u16; self.valid.len()];
-        for (page, &spot) in (0..).zip(&self.at).filter(|&(_, &spot)| spot != NONE) {
-            if self.owner[spot as usize] != page + 1 {
+        let mapped = |page| Some((page, self.at(page)?));
+        for (page, spot) in (0..self.at.len() as u32).filter_map(mapped) {
+            if self.owner(spot) != page + 1 {
                 return Err(format!("page {page} is mapped to {spot}, which holds something else"));
             }
             valid[self.block_of(spot) as usize] += 1;

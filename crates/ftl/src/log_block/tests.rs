@@ -232,6 +232,55 @@ fn each_map_agrees_with_a_list_over_writes_trims_and_power_cuts() {
     }
 }
 
+/// A plane that is filled by rule does what one does that was filled page by page: each place, each step of each merge.
+#[test]
+fn a_plane_filled_by_rule_is_one_filled_page_by_page() {
+    for seed in 0..100 {
+        for ((name, by_rule), (_, by_pages)) in maps().into_iter().zip(maps()) {
+            let mut rng = Rng::new(seed);
+            let pages = SHAPE.pages * SHAPE.logical;
+            let filled = rng.between(1, u64::from(pages)) as u32;
+            let what = format!("{name}, seed {seed}, {filled} pages");
+            let mut both = [by_rule, by_pages];
+            assert!(both[0].region().opens_in_order(filled), "{what}");
+            both[0].region_mut().begin(filled);
+            (0..filled).for_each(|page| assert!(both[1].take(page).is_some(), "{what}"));
+            for turn in 0..300 {
+                let page = rng.below(u64::from(pages)) as u32;
+                let end = rng.between(u64::from(page) + 1, u64::from(page - page % SHAPE.pages + SHAPE.pages))
+                    as u32;
+                let trims = rng.below(6) == 0;
+                let did = both.each_mut().map(|map| {
+                    let mut did = Vec::new();
+                    loop {
+                        let taken =
+                            if trims { map.unmap(page, end) } else { map.take(page).map(Unmapped::Mark) };
+                        while let Some(step) = map.step() {
+                            did.push(step);
+                        }
+                        if let Some(taken) = taken {
+                            return (did, taken);
+                        }
+                    }
+                });
+                assert_eq!(did[0], did[1], "{what}, turn {turn}");
+                let places = both
+                    .each_ref()
+                    .map(|map| (0..pages).map(|page| map.region().at(page)).collect::<Vec<_>>());
+                assert_eq!(places[0], places[1], "{what}, turn {turn}");
+                let blocks = both.each_ref().map(|map| {
+                    let region = map.region();
+                    let of = |block| (region.valid(block), region.written(block), region.data_of(block));
+                    (0..SHAPE.blocks).map(of).collect::<Vec<_>>()
+                });
+                assert_eq!(blocks[0], blocks[1], "{what}, turn {turn}");
+                both[0].region().check().unwrap_or_else(|why| panic!("{what}, turn {turn}: {why}"));
+            }
+            assert!(both[0].region().count.copies > 0 || filled < 3, "{what}: nothing was merged");
+        }
+    }
+}
+
 fn write_all(world: &mut World, pages: impl Iterator<Item = u32>) {
     for page in pages {
         assert!(world.write(page, &mut u32::MAX.clone()));

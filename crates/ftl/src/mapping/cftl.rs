@@ -33,9 +33,11 @@ use super::store::{Directory, Store};
 use super::switching::{Gather, SwitchSettings, Switching, SwitchingConfig};
 use super::{Given, MapOp, MapOps, MapOptions, Mapping, PagedOptions, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
+use crate::filled::Initial;
 use nandu_base::{BuildError, Declared};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::sync::Arc;
 
 /// Options of `cftl`.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -358,6 +360,11 @@ impl Mapping for Cftl {
 
     fn clear(&mut self, lpn: Lpn) -> Option<Ppn> {
         self.store.set_stored(lpn, None)
+    }
+
+    fn begin_as(&mut self, initial: &Arc<dyn Initial>) -> bool {
+        self.store.begin_as(initial);
+        true
     }
 
     fn reset(&mut self) {

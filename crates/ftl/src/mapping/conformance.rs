@@ -204,7 +204,7 @@ impl<M: Mapping + Clone + Debug> World<M> {
                 .translation_page(tp)
                 .map(|p| self.written[p.0 as usize].as_ref().unwrap().1.as_slice());
             assert!(
-                held.is_none_or(|held| held == self.map.stored(tp)),
+                held.is_none_or(|held| *held == *self.map.stored(tp)),
                 "{tp:?} on the flash is not what the map thinks"
             );
         }

@@ -28,9 +28,11 @@ use super::split::MapShape;
 use super::store::{Directory, Store};
 use super::{Given, MapOp, MapOps, MapOptions, Mapping, PagedOptions, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
+use crate::filled::Initial;
 use nandu_base::{BuildError, Declared, Ratio};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::sync::Arc;
 
 /// Options of `dftl`.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -351,6 +353,11 @@ impl Mapping for Dftl {
         self.store.set_stored(lpn, None)
     }
 
+    fn begin_as(&mut self, initial: &Arc<dyn Initial>) -> bool {
+        self.store.begin_as(initial);
+        true
+    }
+
     fn reset(&mut self) {
         let count = self.store.count;
         let most = self.protected.most;
@@ -512,7 +519,7 @@ mod tests {
         map.lookup(Lpn(8), &mut ops);
         // Entries 0 and 1 are written together; 1 stays cached, unchanged from here on.
         assert_eq!(steps(&mut ops, &mut map), [MapOp::Write(Tp(0))]);
-        assert_eq!(map.stored(Tp(0)), [1, 2, 0, 0]);
+        assert_eq!(*map.stored(Tp(0)), [1, 2, 0, 0]);
         map.lookup(Lpn(9), &mut ops);
         assert_eq!(steps(&mut ops, &mut map), []);
         assert_eq!(map.lookup(Lpn(0), &mut ops), Some(Ppn(0)));
@@ -533,7 +540,7 @@ mod tests {
         assert_eq!(map.get(Lpn(1)), Some(Ppn(51)));
         map.relocate(Lpn(4), Ppn(52), &mut ops);
         assert_eq!(steps(&mut ops, &mut map), [MapOp::Read(Tp(0)), MapOp::Write(Tp(0))]);
-        assert_eq!(map.stored(Tp(0)), [51, 52, 3, 4]);
+        assert_eq!(*map.stored(Tp(0)), [51, 52, 3, 4]);
         // A waiting move answers without a read.
         assert_eq!(map.lookup(Lpn(4), &mut ops), Some(Ppn(52)));
         assert_eq!(steps(&mut ops, &mut map), []);

@@ -248,8 +248,8 @@ pub trait Mapping: Send {
     }
 
     /// What the translation page holds as last written: a word for each entry, the page number plus one, or zero.
-    fn stored(&self, tp: Tp) -> &[u32] {
-        self.store().map_or(&[], |store| store.page(tp))
+    fn stored(&self, tp: Tp) -> std::borrow::Cow<'_, [u32]> {
+        self.store().map_or_else(Default::default, |store| store.page(tp))
     }
 
     /// Figures since the last reset.

@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_filled_map_is_one_with_every_entry() {
         let layout = crate::Layout::new(4, 9, 4).unwrap();
-        let filled: Arc<dyn Initial> = Arc::new(crate::filled::Filled::new(layout, vec![2, 0, 3, 1], 100));
+        let filled: Arc<dyn Initial> = Arc::new(crate::filled::Filled::new(layout, vec![2, 0, 3, 1], 0, 100));
         let (mut lazy, mut full) = (PageMap::new(100), PageMap::new(100));
         assert!(lazy.begin_as(&filled));
         (0..100).for_each(|lpn| assert_eq!(full.set(Lpn(lpn), filled.place(Lpn(lpn))), None));

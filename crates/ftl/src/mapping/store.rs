@@ -8,6 +8,9 @@ use super::moves::Moves;
 use super::split::MapShape;
 use super::{MapOp, MapOps, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
+use crate::filled::{FilledWords, Initial};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Figures of a scheme. Flash operations are counted by the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -41,8 +44,10 @@ pub struct MapCounts {
 pub struct Store {
     /// The size.
     pub shape: MapShape,
-    /// A word for each logical page.
+    /// A word for each logical page; zero for all of a translation page that is as it was when the drive was made.
     words: Vec<u32>,
+    /// What those hold, on a drive that began with every page mapped.
+    began: Option<FilledWords>,
     /// Waiting moves.
     moves: Moves,
     /// Figures.
@@ -54,6 +59,7 @@ impl Store {
     pub fn new(shape: MapShape) -> Store {
         Store {
             words: vec![0; shape.words()],
+            began: None,
             moves: Moves::new(shape.moves, shape.translation_pages()),
             shape,
             count: MapCounts::default(),
@@ -65,21 +71,71 @@ impl Store {
         *self = Store { count: self.count, ..Store::new(self.shape.clone()) };
     }
 
+    /// Takes every page as mapped by rule, as if each had been [set](Store::set_stored); nothing is mapped yet.
+    pub fn begin_as(&mut self, initial: &Arc<dyn Initial>) {
+        self.began = Some(FilledWords::new(Arc::clone(initial), self.shape.translation_pages()));
+    }
+
     /// The word of a page as its translation page holds it.
     #[inline]
     pub fn word(&self, lpn: Lpn) -> u32 {
-        self.words[lpn.0 as usize]
+        match (self.words[lpn.0 as usize], &self.began) {
+            (0, Some(began)) => self.word_at_start(lpn, began),
+            (word, _) => word,
+        }
+    }
+
+    #[inline(never)]
+    fn word_at_start(&self, lpn: Lpn, began: &FilledWords) -> u32 {
+        if began.is_entered(self.shape.tp(lpn)) { 0 } else { began.word(lpn) }
+    }
+
+    /// Whether the words of a translation page are in the table, and not only known by rule.
+    #[inline]
+    pub fn is_entered(&self, tp: Tp) -> bool {
+        self.began.as_ref().is_none_or(|began| began.is_entered(tp))
+    }
+
+    /// Enters the words of a translation page that are known by rule so far.
+    #[inline]
+    pub fn enter(&mut self, tp: Tp) {
+        if !self.is_entered(tp) {
+            self.enter_from_start(tp);
+        }
+    }
+
+    #[cold]
+    fn enter_from_start(&mut self, tp: Tp) {
+        let Some(began) = &mut self.began else { return };
+        began.enter(tp);
+        for lpn in self.shape.span(tp) {
+            self.words[lpn as usize] = began.word(Lpn(lpn));
+        }
     }
 
     /// Changes a word, to be written with its translation page.
     #[inline]
     pub fn set_word(&mut self, lpn: Lpn, word: u32) {
+        if self.began.is_some() {
+            self.enter(self.shape.tp(lpn));
+        }
         self.words[lpn.0 as usize] = word;
     }
 
     /// All words of a translation page.
+    pub fn page(&self, tp: Tp) -> Cow<'_, [u32]> {
+        match &self.began {
+            Some(began) if !began.is_entered(tp) => {
+                self.shape.span(tp).map(|lpn| began.word(Lpn(lpn))).collect()
+            }
+            _ => Cow::Borrowed(self.entered(tp)),
+        }
+    }
+
+    /// All words of a translation page that was [entered](Store::enter).
     #[inline]
-    pub fn page(&self, tp: Tp) -> &[u32] {
+    pub fn entered(&self, tp: Tp) -> &[u32] {
+        debug_assert!(self.is_entered(tp), "{tp:?} is known by rule only");
         let span = self.shape.span(tp);
         &self.words[span.start as usize..span.end as usize]
     }
@@ -87,6 +143,7 @@ impl Store {
     /// All words of a translation page, to be written.
     #[inline]
     pub fn page_mut(&mut self, tp: Tp) -> &mut [u32] {
+        self.enter(tp);
         let span = self.shape.span(tp);
         &mut self.words[span.start as usize..span.end as usize]
     }
@@ -99,6 +156,9 @@ impl Store {
 
     /// Puts a page at `ppn` as if its translation page said so already; returns where it lay.
     pub fn set_stored(&mut self, lpn: Lpn, ppn: Option<Ppn>) -> Option<Ppn> {
+        if self.began.is_some() {
+            self.enter(self.shape.tp(lpn));
+        }
         page_of(std::mem::replace(&mut self.words[lpn.0 as usize], word_of(ppn)))
     }
 

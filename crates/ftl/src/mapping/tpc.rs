@@ -38,6 +38,8 @@ use super::split::MapShape;
 use super::store::Store;
 use super::{MapOp, MapOps, Mapping, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
+use crate::filled::Initial;
+use std::sync::Arc;
 
 /// Bytes of a slot beside its entries: directory index, place, time, flag (S2-4).
 const SLOT_EXTRA: u64 = 12;
@@ -121,6 +123,16 @@ impl Tpc {
         span.start as usize..span.end as usize
     }
 
+    /// Enters the words of a translation page that are known by rule so far.
+    #[inline]
+    fn enter(&mut self, tp: Tp) {
+        if !self.store.is_entered(tp) {
+            self.store.enter(tp);
+            let image = self.image(tp);
+            self.images[image].copy_from_slice(self.store.entered(tp));
+        }
+    }
+
     /// The slot that holds the translation page; it is the most recently used from here on.
     #[inline]
     fn slot_for(&mut self, tp: Tp, writes: bool, ops: &mut MapOps) -> u32 {
@@ -157,6 +169,7 @@ impl Tpc {
 
     fn load(&mut self, tp: Tp, tpn: u32, writes: bool, ops: &mut MapOps) -> u32 {
         self.store.count.misses += 1;
+        self.enter(tp);
         let slot = self.room(ops);
         let delayed = writes && self.settings.delayed_read && tpn != 0 && !self.store.has_moves(tp);
         if tpn != 0 && !delayed {
@@ -251,7 +264,7 @@ impl Tpc {
             Invalidation::AtRead => false,
             // A drive keeps the number of mapped entries with the directory; half of the bound is for open slots.
             Invalidation::AtCollection => {
-                let mapped = self.store.page(tp).iter().filter(|&&word| word != 0).count() as u64;
+                let mapped = self.store.entered(tp).iter().filter(|&&word| word != 0).count() as u64;
                 self.lost + mapped <= u64::from(self.settings.unknown_max) / 2
             }
         }
@@ -260,7 +273,7 @@ impl Tpc {
     /// Every entry was overwritten: the old version is never read, and what it named stays counted as valid.
     fn save_read(&mut self, slot: u32) {
         let tdi = self.slots[slot as usize].tdi;
-        let mapped = self.store.page(tdi).iter().filter(|&&word| word != 0).count() as u32;
+        let mapped = self.store.entered(tdi).iter().filter(|&&word| word != 0).count() as u32;
         self.store.count.reads_saved += 1;
         for at in self.image(tdi) {
             self.marks[at / 64] &= !(1 << (at % 64));
@@ -295,7 +308,7 @@ impl Tpc {
             let at = word * 64 + marks.trailing_zeros() as usize;
             self.marks[word] &= !(marks & marks.wrapping_neg());
             marks &= marks - 1;
-            if let Some(ppn) = page_of(self.store.page(tdi)[at - image.start]) {
+            if let Some(ppn) = page_of(self.store.entered(tdi)[at - image.start]) {
                 ops.push(MapOp::Stale(ppn));
             }
         }
@@ -315,6 +328,7 @@ impl Tpc {
 
     /// Enters the waiting moves of a translation page without a slot, which is about to be written.
     fn enter_moves(&mut self, tp: Tp) {
+        self.enter(tp);
         while let Some((lpn, ppn)) = self.store.take_any_move(tp) {
             self.images[lpn.0 as usize] = ppn.0 + 1;
             self.store.set_word(lpn, ppn.0 + 1);
@@ -352,13 +366,20 @@ impl Mapping for Tpc {
     }
 
     fn set(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
+        self.enter(self.store.shape.tp(lpn));
         self.images[lpn.0 as usize] = ppn.0 + 1;
         self.store.set_stored(lpn, Some(ppn))
     }
 
     fn clear(&mut self, lpn: Lpn) -> Option<Ppn> {
+        self.enter(self.store.shape.tp(lpn));
         self.images[lpn.0 as usize] = 0;
         self.store.set_stored(lpn, None)
+    }
+
+    fn begin_as(&mut self, initial: &Arc<dyn Initial>) -> bool {
+        self.store.begin_as(initial);
+        true
     }
 
     fn reset(&mut self) {
@@ -480,7 +501,7 @@ impl Mapping for Tpc {
     fn unsettled(&self) -> u64 {
         let open = |slot: u32| {
             let Slot { tdi, .. } = self.slots[slot as usize];
-            let pairs = self.image(tdi).zip(self.store.page(tdi));
+            let pairs = self.image(tdi).zip(self.store.entered(tdi));
             pairs.filter(|&(at, &old)| self.is_marked(at) && old != 0).count() as u64
         };
         let partial = self.lru.iter().filter(|&s| self.slots[s as usize].partial);
@@ -531,7 +552,10 @@ impl Mapping for Tpc {
                 Td::Tci(slot) if self.slots.get(slot as usize).is_none_or(|s| s.tdi != tp) => {
                     return Err(format!("I-4: {tp:?} names slot {slot}, which does not name it back"));
                 }
-                Td::Tpn(_) if self.images[self.image(tp)] != *self.store.page(tp) => {
+                Td::Tpn(_)
+                    if self.store.is_entered(tp)
+                        && self.images[self.image(tp)] != *self.store.entered(tp) =>
+                {
                     return Err(format!("the entries of {tp:?}, which has no slot, differ from it"));
                 }
                 Td::Tci(_) if self.store.has_moves(tp) => {
@@ -552,7 +576,7 @@ impl Mapping for Tpc {
                     "slot {slot} counts {overwritten} overwritten entries, there are {marked}"
                 ));
             }
-            if !dirty && self.images[self.image(tdi)] != *self.store.page(tdi) {
+            if !dirty && self.images[self.image(tdi)] != *self.store.entered(tdi) {
                 return Err(format!("the unchanged slot {slot} differs from its translation page"));
             }
             open += u64::from(overwritten);

@@ -145,12 +145,22 @@ impl SsdConfig {
             );
             return Err(BuildError::at("blocks_per_plane", reason));
         }
-        let layout = Layout::new(geometry.all_planes(), blocks, chip.pages_per_block);
-        layout.map_err(|e| {
+        let key = if self.capacity.is_some() { "capacity" } else { "blocks_per_plane" };
+        let layout = Layout::new(geometry.all_planes(), blocks, chip.pages_per_block).map_err(|e| {
             let raw = ByteLen(e.pages * chip.page.0);
-            let key = if self.capacity.is_some() { "capacity" } else { "blocks_per_plane" };
             BuildError::at(key, format!("{e}; the most with this geometry is {raw}, spare blocks included"))
-        })
+        })?;
+        // Memory comes as it is touched, where the system promises that much.
+        match Vec::<u32>::new().try_reserve_exact(layout.ppn_end() as usize) {
+            Ok(()) => Ok(layout),
+            Err(_) => {
+                let table = ByteLen(4 * layout.ppn_end());
+                let reason = format!(
+                    "this system gives no table of {table}, 4 bytes for each page: take a smaller drive"
+                );
+                Err(BuildError::at(key, reason))
+            }
+        }
     }
 
     /// Logical pages after over-provisioning, and what follows from them; refused when the rest would leave no room to clear

@@ -38,10 +38,14 @@ fn by_rule_as_by_tables(precondition: Precondition) {
         ),
         format!("{TINY}allocation_order = [\"plane\", \"channel\", \"chip\", \"die\"]\n"),
     ];
-    for (seed, toml) in (1..).zip(&options) {
-        BY_RULE_HERE.set(1);
+    let logs = ["block", "bast", "fast"].map(|map| format!("{TINY}mapping = {{ kind = \"{map}\" }}\n"));
+    // A drive with such a map does not begin aged.
+    let logs = logs.into_iter().filter(|_| precondition == Precondition::Filled);
+    let options = options.into_iter().chain((0..MAPS.len()).map(paged)).chain(logs);
+    for (seed, toml) in (1..).zip(&options.collect::<Vec<_>>()) {
+        let by_tables = BY_RULE_HERE.replace(1);
         let mut lazy = Bench::new(toml, None, precondition);
-        BY_RULE_HERE.set(u32::MAX);
+        BY_RULE_HERE.set(by_tables);
         let mut full = Bench::new(toml, None, precondition);
         let mut rng = Rng::new(seed);
         let sectors = lazy.machine.limits().capacity.sectors();

@@ -55,7 +55,7 @@ fn the_oldest_unchanged_slot_goes_first_and_a_changed_one_is_written() {
     map.update(Lpn(8), Some(Ppn(51)), &mut ops);
     map.lookup(Lpn(12), &mut ops);
     assert_eq!(steps(&mut ops, &mut map), [MapOp::Write(Tp(0)), MapOp::Read(Tp(3))]);
-    assert_eq!(map.stored(Tp(0)), [51, 2, 3, 4]);
+    assert_eq!(*map.stored(Tp(0)), [51, 2, 3, 4]);
     assert_eq!(map.translation_page(Tp(0)), Some(Ppn(1000)));
 }
 
