@@ -37,7 +37,7 @@ struct Region {
     free: u32,
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Lays an aged drive out. `policy` is one like the drive's own.
     pub(super) fn age(&mut self, policy: &mut dyn GcPolicy, free: u32, seed: u64) -> Result<(), BuildError> {
         if self.tenants.is_some() {

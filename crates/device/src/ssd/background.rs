@@ -14,7 +14,6 @@
 
 use super::Ssd;
 use nandu_base::{Cx, Instant, ReqId, Span, TenantId, TimerKey};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 
 /// What a drive knows of its idleness.
@@ -39,7 +38,7 @@ impl Idle {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// A request comes.
     pub(super) fn note_request(&mut self, id: ReqId, cx: &mut Cx<'_>) {
         let Some(idle) = &mut self.idle else { return };

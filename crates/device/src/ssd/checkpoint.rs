@@ -12,7 +12,6 @@ use super::host::Usage;
 use crate::nand::queued::{After, Job, NONE, Order, Page};
 use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, TenantId, Window, Work};
 use nandu_ftl::checkpoint::{Anchors, Checkpoint};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{MapShape, Mapping, Tp};
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockId, Layout, Lpn, Ppn};
@@ -72,7 +71,7 @@ impl Keeper {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     #[inline]
     pub(super) fn checkpoint_is_due(&self) -> bool {
         self.paging

@@ -359,7 +359,7 @@ impl SsdConfig {
             cx,
         )?;
         limits.volatile_cache = self.buffer_config().is_some_and(|buffer| !buffer.power_loss_protection);
-        let mut ssd = Ssd::<_, _>::new(
+        let mut ssd = Ssd::new(
             host, limits, map, paging, blocks, stripes, lanes, turns, policy, leveller, tenants, streams,
             slc, idle, queue, buffer, cx,
         );

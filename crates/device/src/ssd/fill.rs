@@ -25,7 +25,6 @@ use nandu_base::{Cx, Instant, Oob, Program, Ratio, Rng, Window};
 use nandu_ftl::Lpn;
 use nandu_ftl::blocks::Content;
 use nandu_ftl::filled::{Filled, Initial};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use std::sync::Arc;
 
@@ -76,7 +75,7 @@ fn pages_drawn(logical: u32, share: Ratio) -> u32 {
     ((drawn + (1 << 31)) >> 32) as u32
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Maps every logical page, as if the drive had been written once from start to end.
     pub(super) fn fill(&mut self) {
         if self.map.log_blocks().is_some() {

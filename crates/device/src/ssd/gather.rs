@@ -14,7 +14,6 @@ use super::stripes::Carried;
 use crate::nand::queued::{After, Job, NONE};
 use nandu_base::{Cx, TenantId, Work};
 use nandu_ftl::blocks::Content;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{Gather, Mapping};
 use nandu_ftl::{BlockId, Cursor, Layout, Lpn, Ppn};
 
@@ -65,7 +64,7 @@ impl Gatherer {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// After a request for page `lpn`: copies as many pages as may be.
     #[inline]
     pub(super) fn gather_some(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) {

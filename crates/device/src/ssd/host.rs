@@ -10,7 +10,6 @@ use nandu_base::{
     Resource, SECTOR, Span, Step, TenantId, Window, Work,
 };
 use nandu_ftl::blocks::Content;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::Extent;
 use nandu_ftl::{Lpn, Ppn};
@@ -159,7 +158,7 @@ impl Usage {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// The die of a page.
     #[inline]
     pub(super) fn die_of(&self, ppn: Ppn) -> u32 {

@@ -7,13 +7,12 @@ use nandu_base::{
     ByteLen, Cx, Instant, Oob, Overlay, Payload, Program, ReqId, TenantId, Violation, Window, Work,
 };
 use nandu_ftl::blocks::Content;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::Table;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
 use nandu_ftl::{Lpn, Ppn};
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// I-19: what is trimmed is on record, or waits for one, while an older version of it lies on the flash.
     pub(super) fn check_trims(&self) -> Result<(), Violation> {
         let mut known = vec![false; self.host.logical as usize];

@@ -26,7 +26,6 @@
 use super::Ssd;
 use nandu_base::{Counter, Cx, TenantId, Violation, WearRegion};
 use nandu_ftl::BlockId;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 
 /// When static levelling acts.
@@ -99,7 +98,7 @@ impl Leveller {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// The block of the plane to clear for its wear, now that one is to be cleared. One of the map is cleared at once.
     pub(super) fn cold_victim(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Option<BlockId> {
         let p = self.blocks.planes[plane as usize];

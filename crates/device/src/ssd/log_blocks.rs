@@ -33,7 +33,6 @@ use nandu_base::{
     TenantId, Violation, Work,
 };
 use nandu_ftl::Lpn;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::log_block::{LogMap, Step, Tag, Taken, Unmapped};
 use nandu_ftl::mapping::Mapping;
 
@@ -53,7 +52,7 @@ fn decode_mark(page: &[u8]) -> Option<(u32, u32)> {
     (word(0)? == MARK_MAGIC).then_some((word(4)?, word(8)?))
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     #[inline(always)]
     fn log(&self) -> &LogMap {
         self.map.log_blocks().expect("only asked of a drive with a log-block map")

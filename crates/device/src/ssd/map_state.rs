@@ -9,11 +9,10 @@ use super::host::Usage;
 use crate::nand::queued::After;
 use nandu_base::{ByteLen, Cx, Instant, TenantId, Violation, Window, Work};
 use nandu_ftl::blocks::Content;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{MapOp, Mapping, Tp};
 use nandu_ftl::{BlockId, Ppn};
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Writes every translation page that is used, as part of a fill that is computed.
     pub(super) fn fill_map(&mut self) {
         for tp in (0..self.map.translation_pages()).map(Tp) {

@@ -131,7 +131,7 @@ struct Counts {
 }
 
 /// The drive.
-pub struct Ssd<M, G> {
+pub struct Ssd<M> {
     host: Host,
     limits: Limits,
     /// Whether requests of whole pages may take the short way: units of one block, no tenants, no fault that strikes
@@ -149,7 +149,7 @@ pub struct Ssd<M, G> {
     stripes: Stripes,
     lanes: Lanes,
     turns: RoundRobin,
-    policy: G,
+    policy: Box<dyn GcPolicy>,
     clearing: Vec<Clearing>,
     leveller: Leveller,
     /// Who shares the drive, where they are kept apart.
@@ -195,7 +195,7 @@ pub struct Ssd<M, G> {
     buffer: Option<Box<Buffer>>,
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     #[allow(clippy::too_many_arguments)] // the parts of a drive
     fn new(
         host: Host,
@@ -206,7 +206,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         stripes: Stripes,
         lanes: Lanes,
         turns: RoundRobin,
-        policy: G,
+        policy: Box<dyn GcPolicy>,
         leveller: Leveller,
         tenants: Option<Box<Tenants>>,
         streams: Option<Box<Streams>>,
@@ -215,7 +215,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         mut queue: Queued,
         buffer: Option<Box<Buffer>>,
         cx: &BuildContext<'_>,
-    ) -> Ssd<M, G> {
+    ) -> Ssd<M> {
         let planted = Planted {
             erase_too_early: cx.planted("ssd.erase-too-early"),
             erase_before_record: cx.planted("ssd.erase-before-record"),
@@ -305,7 +305,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// The die of the next page of the host.
     fn next_die(&self) -> u32 {
         let group = self.turns.peek();
@@ -359,7 +359,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
+impl<M: Mapping> Machine for Ssd<M> {
     fn limits(&self) -> &Limits {
         &self.limits
     }

@@ -9,7 +9,6 @@ use super::host::Usage;
 use crate::nand::PageTime;
 use crate::nand::queued::{After, Job, NONE, Order};
 use nandu_base::{Cx, Instant, Op, Phase, ReqId, Span, Step, TenantId, Work};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 
 /// Whose pages they are.
@@ -105,7 +104,7 @@ impl Pieces {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// The answer to a request; it is opened when the first of its operations waits.
     pub(super) fn answer_of(&mut self, pieces: &mut Pieces) -> u32 {
         if pieces.answer == NONE {

@@ -12,7 +12,6 @@
 use super::Ssd;
 use nandu_base::{ByteLen, Counter, Cx, Instant, Medium, Oob, Resource, Span, TenantId, UnitState, Work};
 use nandu_ftl::blocks::Content;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::Table;
 use nandu_ftl::mapping::{Mapping, Tp};
 use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
@@ -85,7 +84,7 @@ pub(super) fn without_mode(state: UnitState) -> UnitState {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Rebuilds everything from the medium; returns when the scan is complete.
     pub(super) fn recover(&mut self, cx: &mut Cx<'_>) -> Instant {
         if self.map.log_blocks().is_some() {

@@ -19,7 +19,6 @@ use super::recover::{JOURNAL_KEY, MAP_KEY, without_mode};
 use nandu_base::{ByteLen, Cx, Oob, UnitState};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::checkpoint::Checkpoint;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{Mapping, Tp};
 use nandu_ftl::trim_journal::Extent;
 use nandu_ftl::{Lpn, Ppn};
@@ -48,7 +47,7 @@ struct Replay {
     entries: BTreeSet<Lpn>,
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// The newest valid checkpoint. Takes over which pages of its blocks are used.
     pub(super) fn find_checkpoint(&mut self, cx: &mut Cx<'_>) -> Option<Checkpoint> {
         let anchors = self.paging.keeper.as_ref()?.anchors.clone();

@@ -28,7 +28,6 @@ use super::Ssd;
 use super::recover::JOURNAL_KEY;
 use nandu_base::{ByteLen, Cx, Instant, Oob, TenantId, UnitState, Work};
 use nandu_ftl::blocks::Content;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::{Extent, TrimJournal};
 use nandu_ftl::{BlockId, Lpn, Ppn};
@@ -55,7 +54,7 @@ impl Traces {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Sees to it that each plane has an erased block again; returns when what can be timed ahead is complete.
     pub(super) fn make_room(&mut self, cx: &mut Cx<'_>) -> Instant {
         for pool in 0..self.blocks.planes.len() as u32 {

@@ -10,7 +10,6 @@ use super::host::Usage;
 use crate::nand::PageTime;
 use crate::nand::queued::{Job, NONE, Node, Page, Running};
 use nandu_base::{Cx, Instant, Oob, Op, Phase, Program, Span, Step, TimerKey, Window};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{Mapping, Tp};
 use nandu_ftl::{BlockId, Ppn};
 
@@ -19,7 +18,7 @@ pub(super) const AT_REST: TimerKey = TimerKey(0);
 /// Added to the position of a page that waited: it shares no operation with one that did not.
 const WAITED: u32 = 1 << 27;
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// A die was to be woken now, or whatever waits for its time.
     pub(super) fn die_is_free(&mut self, die: u32, cx: &mut Cx<'_>) -> Step {
         if let Some(medium) = cx.medium.as_deref_mut() {

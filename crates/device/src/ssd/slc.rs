@@ -37,7 +37,6 @@ use crate::nand::PageTime;
 use crate::nand::lanes::{SLC_POSITION, Timing};
 use crate::nand::queued::{Job, Node};
 use nandu_base::{BuildContext, Counter, Cx, Instant, Oob, Ratio, Span, TenantId, Violation};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Cursor, Ppn};
 
@@ -110,7 +109,7 @@ impl SlcCache {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Whether a page lies in a block in SLC mode.
     #[inline]
     pub(super) fn is_slc(&self, ppn: Ppn) -> bool {

@@ -11,7 +11,6 @@
 
 use super::Ssd;
 use nandu_base::{Cx, TenantId};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::MultiHash;
 use nandu_ftl::{Lpn, Ppn};
@@ -35,7 +34,7 @@ impl Streams {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// The stream of a page that the host writes now.
     #[inline]
     pub(super) fn stream_of(&mut self, lpn: Lpn) -> u32 {

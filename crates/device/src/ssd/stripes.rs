@@ -17,7 +17,6 @@ use crate::nand::PageTime;
 use crate::nand::queued::{After, Job, NONE, Order, Page};
 use nandu_base::{Cx, Instant, Span, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Ppn, Units};
 use std::ops::Range;
@@ -172,7 +171,7 @@ impl Stripes {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Copies a page within its group of planes; returns when it is programmed, if that is known.
     #[inline(always)]
     pub(super) fn copy(&mut self, carried: Carried, usage: &mut Usage, cx: &mut Cx<'_>) -> Instant {

@@ -5,13 +5,12 @@ use super::host::Usage;
 use crate::nand::queued::{Job, NONE, Node, Running};
 use nandu_base::{Counter, Cx, Instant, Span, TenantId, TimerKey, Work};
 use nandu_ftl::BlockId;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 
 /// Later than anything.
 const NEVER: Instant = Instant(u64::MAX);
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Goes on with what runs on a die: true when nothing does, so that the next operation may begin.
     pub(super) fn has_come_to_an_end(&mut self, die: u32, cx: &mut Cx<'_>) -> bool {
         let Some(&mut Running { time, left, array_from, .. }) = self.queue.running(die) else { return true };

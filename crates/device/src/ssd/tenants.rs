@@ -35,7 +35,6 @@ use super::Ssd;
 use nandu_base::{Cx, TenantId};
 use nandu_ftl::aged::Aged;
 use nandu_ftl::blocks::Content;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::{Books, Isolation, TENANTS_MAX, Table};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
@@ -237,7 +236,7 @@ impl Tenants {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     fn tenants_mut(&mut self) -> &mut Tenants {
         self.tenants.as_deref_mut().expect("only asked for on a drive with tenants")
     }

@@ -26,7 +26,6 @@ use super::stripes::Carried;
 use crate::nand::queued::{After, Job, NONE, Order, Page};
 use nandu_base::{ByteLen, Counter, Cx, Instant, Oob, Overlay, Program, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{MapOp, MapOps, Mapping, Tp};
 use nandu_ftl::{BlockId, BlockTable, Lpn, MapArea, Ppn};
 
@@ -152,7 +151,7 @@ impl Paging {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Carries out what the map has asked for, behind `after`; returns the last of it that must be waited for.
     #[inline(always)]
     pub(super) fn run_map_ops(&mut self, after: After, cause: TenantId, cx: &mut Cx<'_>) -> After {

@@ -87,12 +87,6 @@ pub trait GcPolicy: Send {
     fn victim(&mut self, view: PlaneView<'_>) -> Option<BlockId>;
 }
 
-impl GcPolicy for Box<dyn GcPolicy> {
-    fn victim(&mut self, view: PlaneView<'_>) -> Option<BlockId> {
-        (**self).victim(view)
-    }
-}
-
 /// Views for the policies' tests.
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,6 @@ use super::super::pieces::Pieces;
 use super::slots::Slot;
 use super::{Buffer, Ssd};
 use nandu_base::{Cx, Instant, Overlay, ReqId, Work};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{Lpn, Ppn};
 
@@ -71,7 +70,7 @@ impl Buffer {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Programs what is due, lets writes in for which there is room, and sees to it that this goes on.
     pub(super) fn write_out(&mut self, cx: &mut Cx<'_>) {
         self.program_due(cx);

@@ -10,7 +10,6 @@
 use super::Ssd;
 use crate::write_buffer::Held;
 use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, SECTOR, UnitState, Window};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 
 /// The out-of-band key of a slot: the page, the first sector that is held and the number of them. In a log-block drive a bit says of
@@ -35,7 +34,7 @@ impl Key {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     fn dump_unit(&mut self, at: u32) -> Option<u64> {
         let (base, stride) = self.buffer().plan.dump?;
         Some(base + u64::from(at) * u64::from(stride))

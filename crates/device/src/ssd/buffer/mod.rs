@@ -42,7 +42,6 @@ use nandu_base::{
     BuildContext, ByteLen, Counter, Cx, ErrorKind, Flags, Instant, Op, Overlay, Phase, ReqId, Resource,
     SECTOR, Span, Step, TimerKey, Work,
 };
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use slots::{Slots, State};
 use std::collections::VecDeque;
@@ -235,7 +234,7 @@ impl Buffer {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     #[inline(always)]
     fn buffer(&mut self) -> &mut Buffer {
         self.buffer.as_deref_mut().expect("only asked of a drive with a write buffer")

@@ -6,7 +6,6 @@ use super::Ssd;
 use crate::nand::queued::NONE;
 use nandu_base::{ByteLen, Cx, Overlay, Phase, ReqId, SECTOR, Step, Work};
 use nandu_ftl::Lpn;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 
 /// What the buffer holds of a page that is read.
@@ -19,7 +18,7 @@ enum Found {
     All(Overlay),
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Reads from the buffer what it holds, and the rest from the flash.
     pub(super) fn read_buffered(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let pages = self.pages_of(id, cx);

@@ -7,12 +7,11 @@
 use super::super::recover::Figures;
 use super::{Ssd, decode_mark};
 use nandu_base::{ByteLen, Cx, Instant, Oob, Resource, TenantId, UnitState, Work};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::log_block::recover::{Block, Mark, Page, rebuild};
 use nandu_ftl::log_block::{Step, Tag};
 use nandu_ftl::mapping::Mapping;
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Rebuilds everything from the medium; returns when the start is complete.
     pub(in super::super) fn recover_logged(&mut self, cx: &mut Cx<'_>) -> Instant {
         self.recovery = Figures::default();

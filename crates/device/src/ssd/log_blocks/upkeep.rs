@@ -13,10 +13,9 @@
 use super::Ssd;
 use nandu_base::{Cx, Instant, Span, TenantId, Work};
 use nandu_ftl::FreeOrder;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// A block was erased: it may be worn out, and the erased ones stand in their order.
     pub(super) fn note_erased(&mut self, pool: u32, block: u32) {
         let id = self.log().block(pool, block);

@@ -11,7 +11,6 @@
 //! Cost: a pass over the units of a group for each of these. RAM: 4 bytes for a pool.
 
 use super::{Ssd, Tenants};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 
 /// A debtor that may open no more units than this clears.
@@ -29,7 +28,7 @@ impl Tenants {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Counts anew at how many erased units a debtor begins to clear.
     pub(super) fn look_ahead(&mut self, pool: u32) {
         let tenants = self.tenants_mut();

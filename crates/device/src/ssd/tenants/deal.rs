@@ -26,7 +26,6 @@ use crate::ssd::mapping::MapNeeds;
 use nandu_base::{ByteLen, ByteOffset, Cx, Deal, DealError, Dealt, Instant, Ratio, TenantId, TenantSpace};
 use nandu_ftl::Lpn;
 use nandu_ftl::blocks::Share;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::{Books, Part, Table, part_of};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::{Extent, TrimJournal};
@@ -135,7 +134,7 @@ impl Tenants {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Changes the space of a tenant.
     pub(in crate::ssd) fn make_deal(&mut self, deal: Deal, cx: &mut Cx<'_>) -> Result<Dealt, DealError> {
         let Some(dealing) = self.tenants.as_deref().and_then(|tenants| tenants.dealing.clone()) else {
@@ -327,7 +326,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
 }
 
 /// Starts: what a scan has to know before anything else.
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Finds the newest table and takes it over. Where there is none, the drive is as its options say.
     pub(in crate::ssd) fn recover_table(&mut self, cx: &mut Cx<'_>) {
         let Some(dealing) = self.tenants.as_deref().and_then(|tenants| tenants.dealing.clone()) else {

@@ -18,7 +18,6 @@
 
 use super::Ssd;
 use nandu_base::{Op, ReqId, RequestTable};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::Books;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Lpn};
@@ -44,7 +43,7 @@ fn payer(books: &Books, floors: &[u32], good: u32) -> Payer {
     most.filter(|&tenant| spare(tenant) > 0).map_or(Payer::End, Payer::Tenant)
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// A unit was erased: takes it out of use when it has come to its number of erases and somebody can do without.
     pub(in crate::ssd) fn retire_tenants_unit(&mut self, unit: BlockId) {
         if self.blocks.shares().is_empty() || self.blocks.is_worn_out() || !self.blocks.is_at_its_end(unit) {

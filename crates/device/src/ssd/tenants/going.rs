@@ -6,12 +6,11 @@ use super::Ssd;
 use super::deal::{Dealing, not_back, refused};
 use nandu_base::{Cx, DealError, TenantId};
 use nandu_ftl::blocks::Content;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::Part;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Lpn, Ppn};
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     pub(super) fn shrink_tenant(
         &mut self,
         tenant: usize,

@@ -8,11 +8,10 @@
 use super::Ssd;
 use nandu_base::{Cx, TenantId};
 use nandu_ftl::BlockId;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::room;
 use nandu_ftl::mapping::Mapping;
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Opens a unit for a stream of the host's pages of a pool: what it has lent comes back, then it borrows, then it collects.
     pub(in crate::ssd) fn open_tenant_block(
         &mut self,

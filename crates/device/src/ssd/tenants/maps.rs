@@ -18,12 +18,11 @@ use super::deal::Dealing;
 use crate::nand::queued::After;
 use crate::ssd::host::Usage;
 use nandu_base::{Cx, TenantId, Work};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::Table;
 use nandu_ftl::mapping::{Mapping, Tp};
 use nandu_ftl::{BlockId, Lpn, Ppn};
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// Whose a translation page is: of all, on a drive without tenants.
     pub(in crate::ssd) fn owner_of_map_page(&self, tp: Tp) -> usize {
         self.tenants.as_deref().map_or(0, |tenants| tenants.of(Lpn(self.map.span(tp).start)))

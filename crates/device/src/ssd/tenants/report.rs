@@ -3,12 +3,11 @@
 use super::{Counts, Ssd};
 use nandu_base::{Counter, Violation};
 use nandu_ftl::blocks::Content;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::{Books, TENANTS_MAX};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Lpn, Ppn};
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// I-7: a unit has one owner and holds nobody else's pages, the ledger adds up, and what nobody was given is erased. I-8: every demand
     /// so far was met by at most one collection.
     pub(in crate::ssd) fn check_tenants(&self) -> Result<(), Violation> {

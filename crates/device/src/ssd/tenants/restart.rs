@@ -7,11 +7,10 @@
 //! Cost: a pass over the units, at a start.
 
 use super::super::Ssd;
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Lpn};
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// The pool that a scanned unit belongs to, by a logical page whose data or trim it holds. One without any held what a cut
     /// has torn: it goes to the tenant that most likely opened it, one without an open unit and with units to spare.
     pub(in crate::ssd) fn owner_after_cut(&self, block: BlockId, lpn: Option<Lpn>, held: &[u32]) -> u32 {

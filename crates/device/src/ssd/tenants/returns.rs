@@ -15,7 +15,6 @@
 
 use super::{Ssd, Tenants};
 use nandu_base::{ByteOffset, Cx, Instant, Ratio, Span, Violation};
-use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::{Books, room};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Lpn};
@@ -61,7 +60,7 @@ impl Tenants {
     }
 }
 
-impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+impl<M: Mapping> Ssd<M> {
     /// A request for this place comes.
     pub(in crate::ssd) fn note_tenant(&mut self, at: ByteOffset, now: Instant) {
         let lpn = Lpn((at.0 >> self.host.page_bits) as u32);
