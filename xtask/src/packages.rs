@@ -1,7 +1,7 @@
 //! What the packages of this project are made of, and whether they can be published: licences, sources, Rust versions, manifests.
 //!
 //! `cargo metadata` lists every package that the lock file names. Each must have a licence that goes with ours, come from the registry or from
-//! this checkout, and build with the oldest Rust that we support. Each of ours must say what it is, and `cargo package --list` must pass. None may be
+//! this checkout, and build with the oldest Rust that we support. Each of ours must say what it is and which of its items are stable, and `cargo package --list` must pass. None may be
 //! yanked, by the entries of the registry's index that cargo has fetched. Advisories need a list from the network: `cargo xtask advisories` asks the
 //! tools that read it.
 
@@ -59,8 +59,9 @@ pub fn check() -> End {
         );
     }
     if faults.is_empty() {
-        let published = own.iter().map(|p| p.get("name").text()).filter(|name| *name != "xtask");
-        for name in published {
+        for package in own.iter().filter(|p| p.get("name").text() != "xtask") {
+            let name = package.get("name").text();
+            faults.extend(promises_nothing(package).map(|why| format!("{name}: {why}")));
             let mut list = command("cargo package --list --allow-dirty --offline --package");
             match list.arg(name).output() {
                 Ok(output) if output.status.success() => {}
@@ -73,6 +74,29 @@ pub fn check() -> End {
     }
     if faults.is_empty() { End::Passed } else { End::Failed(faults.join("\n")) }
 }
+
+/// Why the head of a package does not say which of its items are stable; `None` if it does.
+fn promises_nothing(package: &Json) -> Option<String> {
+    let manifest = PathBuf::from(package.get("manifest_path").text());
+    let head = manifest.with_file_name("src/lib.rs");
+    match std::fs::read_to_string(&head) {
+        Ok(text)
+            if text
+                .lines()
+                .take_while(|line| line.starts_with("//!"))
+                .any(|line| line.starts_with(STABLE)) =>
+        {
+            None
+        }
+        Ok(_) => {
+            Some(format!("the head of src/lib.rs has no paragraph `{STABLE}`: which items stay as they are?"))
+        }
+        Err(error) => Some(format!("{}: {error}", head.display())),
+    }
+}
+
+/// How the paragraph begins that says what stays from version to version.
+const STABLE: &str = "//! **What is stable.**";
 
 /// The folders in which cargo keeps the entries of the index that it has fetched.
 fn index() -> Vec<PathBuf> {

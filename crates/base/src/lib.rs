@@ -4,6 +4,9 @@
 //! keeps beside it. [`request`] and [`payload`] are what travels between layers, [`path`] and [`charge`] say where time
 //! went, [`medium`] is what leaves store data on, and [`registry`] is how a kind of machine becomes known to
 //! stack files; [`policy`] is the same for what a machine chooses among. [`seal`] is the checksum of what machines write for themselves.
+//!
+//! **What is stable.** What the crate `nandu` names of it, from the first release on. The rest is for the other crates of Nandu and may
+//! change in any version.
 
 pub mod admin;
 pub mod bad_lines;

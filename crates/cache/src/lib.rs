@@ -5,6 +5,9 @@
 //!
 //! To add a replacement policy: one file in `replacement/`, one variant and one line in `replacement/config.rs`. The same
 //! for prefetching. A policy sees slots and numbers, never data or time.
+//!
+//! **What is stable.** What the crate `nandu` names of it, from the first release on. The rest is for the other crates of Nandu and may
+//! change in any version.
 
 pub mod destage;
 pub mod directory;

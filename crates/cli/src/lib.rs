@@ -6,6 +6,9 @@
 //!
 //! Data goes to stdout, talk goes to stderr. Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 3 no point of a
 //! sweep meets its bounds. A file is written under another name and renamed when it is complete, so nothing half-written is left.
+//!
+//! **What is stable.** From the first release on: the commands of the program, their options, exit codes and JSON. The items of this
+//! crate are for the program and for `nandu::main`, and may change in any version.
 
 pub mod args;
 pub mod commands;

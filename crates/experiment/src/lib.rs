@@ -6,6 +6,9 @@
 //! simulation found. [`talk`] is the way to whoever listens.
 //!
 //! Whoever asks hears a [`Failure`] where something is not done: what, where, why, and what would be right.
+//!
+//! **What is stable.** What the crate `nandu` names of it, from the first release on. The rest is for the other crates of Nandu and may
+//! change in any version.
 
 pub mod advise;
 pub mod failure;

@@ -1,6 +1,9 @@
 //! Flash translation: which physical page holds a logical page, where the next one goes, and which block to clear.
 //!
 //! Everything here is bookkeeping without time: the controller in `nandu-device` decides when an operation runs.
+//!
+//! **What is stable.** What the crate `nandu` names of it, from the first release on. The rest is for the other crates of Nandu and may
+//! change in any version.
 
 pub mod address;
 pub mod age;

@@ -44,6 +44,9 @@
 //!
 //! Cost: 17 bytes for each page of flash, 8 bytes for each page of the disk, 24 bytes for each unit. The work of one event
 //! is in the pages of its request or group; at the start of a collection it is in the pages of a cold zone.
+//!
+//! **What is stable.** What the crate `nandu` names of it, from the first release on. The rest is for the other crates of Nandu and may
+//! change in any version.
 
 mod append;
 mod bypass;

@@ -4,6 +4,9 @@
 //! thread that runs the stack; [`backend`] does the file operations, [`drive`] holds the data of emulated drives; [`ctl`]
 //! administers a running server. The layers
 //! of a stack are the same machines that the simulator runs.
+//!
+//! **What is stable.** What the crate `nandu` names of it, from the first release on. The rest is for the other crates of Nandu and may
+//! change in any version.
 
 pub mod backend;
 pub mod clock;

@@ -69,6 +69,65 @@ pub mod units {
 }
 
 /// Replacement: which line of a cache goes when memory is short.
+///
+/// The line that came last, in a file and a line:
+///
+/// ```
+/// use nandu::replacement::{
+///     Arrival, Chain, Hit, Line, List, Recall, Replacement, ReplacementConfig, ReplacementOptions, Room, Victim, conformance,
+///     each_once, policy,
+/// };
+/// use nandu::units::{BuildError, Violation};
+///
+/// /// Its options: none.
+/// #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+/// struct Options {}
+///
+/// impl nandu::Declared for Options {
+///     const NAME: &'static str = "newest-first";
+///     const SUMMARY: &'static str = "The line that came last goes.";
+///     const SOURCE: &'static str = "";
+/// }
+///
+/// impl ReplacementOptions for Options {
+///     type Policy = NewestFirst;
+///     fn build(&self, room: Room) -> Result<NewestFirst, BuildError> {
+///         Ok(NewestFirst { chain: Chain::new(room.slots()), list: List::default() })
+///     }
+/// }
+///
+/// struct NewestFirst {
+///     chain: Chain,
+///     list: List,
+/// }
+///
+/// impl Replacement for NewestFirst {
+///     fn insert(&mut self, slot: u32, _: &[Line], _: Arrival) {
+///         self.list.push(&mut self.chain, slot);
+///     }
+///     fn refill(&mut self, _: u32, _: &[Line], _: Arrival) {}
+///     fn hit(&mut self, _: u32, _: &[Line], _: Hit) {}
+///     fn victim(&mut self, _: &[Line], _: Recall) -> Option<Victim> {
+///         let slot = (!self.list.is_empty()).then(|| self.list.newest())?;
+///         self.list.remove(&mut self.chain, slot);
+///         Some(Victim::Whole(slot))
+///     }
+///     fn remove(&mut self, slot: u32, _: &[Line]) {
+///         self.list.remove(&mut self.chain, slot);
+///     }
+///     fn bytes(&self) -> usize {
+///         self.chain.bytes()
+///     }
+///     fn check(&self, lines: &[Line]) -> Result<(), Violation> {
+///         each_once(self.list.iter(&self.chain), lines)
+///     }
+/// }
+///
+/// let registry = nandu::builtin().with(policy::<Options>());
+/// let config = ReplacementConfig::of("newest-first", &registry)?;
+/// conformance::run(config.options()?, 1).expect("it keeps what every policy keeps");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub mod replacement {
     pub use nandu_cache::directory::Line;
     pub use nandu_cache::ghost::GhostQueue;
@@ -82,6 +141,61 @@ pub mod replacement {
 }
 
 /// Prefetching: what a cache reads ahead of requests.
+///
+/// As much as was asked for, once more:
+///
+/// ```
+/// use nandu::prefetch::{Look, Prefetch, PrefetchOptions, Range, Units, policy};
+///
+/// /// Its options: none.
+/// #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+/// struct Options {}
+///
+/// impl nandu::Declared for Options {
+///     const NAME: &'static str = "as-much-again";
+///     const SUMMARY: &'static str = "As much as was read, behind it.";
+///     const SOURCE: &'static str = "";
+/// }
+///
+/// impl PrefetchOptions for Options {
+///     type Policy = AsMuchAgain;
+///     fn build(&self, _: &Units) -> Result<AsMuchAgain, nandu::units::BuildError> {
+///         Ok(AsMuchAgain)
+///     }
+/// }
+///
+/// #[derive(Clone)]
+/// struct AsMuchAgain;
+///
+/// impl Prefetch for AsMuchAgain {
+///     fn plan(&mut self, look: &Look<'_>, ahead: &mut Vec<Range>) {
+///         let Range { first, end } = look.asked;
+///         ahead.push(Range { first: end, end: end + (end - first) });
+///     }
+/// }
+///
+/// let registry = nandu::builtin().with(policy::<Options>());
+/// let stack = r#"
+///     [export.data]
+///     device = "cache"
+///     [device.cache]
+///     kind = "cache"
+///     below = "disk"
+///     size = "1 MiB"
+///     prefetch = "as-much-again"
+///     [device.disk]
+///     kind = "memory"
+///     size = "64 MiB"
+///     latency = "1 ms"
+/// "#;
+/// let load = serde_json::json!({ "requests": 500, "space": "4 MiB", "sequential": "15/16", "write": "0/1" });
+/// let read = |prefetch| {
+///     let experiment = nandu::Experiment::with(&registry, stack)?.generate("uniform", &load);
+///     experiment.set("device.cache.prefetch", prefetch)?.run()
+/// };
+/// assert!(read("as-much-again")?.reads.mean_ns < read("none")?.reads.mean_ns);
+/// # Ok::<(), nandu::Failure>(())
+/// ```
 pub mod prefetch {
     pub use nandu_cache::prefetch::{
         AnyPrefetch, Brings, Holes, Look, Prefetch, PrefetchConfig, PrefetchOptions, Prefetchers, Range,
@@ -107,12 +221,98 @@ pub mod demotion {
 }
 
 /// Collection: which block of a drive is cleared next.
+///
+/// The block that was erased least of those that gain something:
+///
+/// ```
+/// use nandu::victim::{BlockId, GcPolicy, PlaneView, VictimOptions, policy};
+///
+/// /// Its options: none.
+/// #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+/// struct Options {}
+///
+/// impl nandu::Declared for Options {
+///     const NAME: &'static str = "least-erased";
+///     const SUMMARY: &'static str = "The block that was erased least, if it gains anything.";
+///     const SOURCE: &'static str = "";
+/// }
+///
+/// impl VictimOptions for Options {
+///     type Policy = LeastErased;
+///     fn build(&self, _blocks: u32, _seed: u64) -> LeastErased {
+///         LeastErased
+///     }
+/// }
+///
+/// struct LeastErased;
+///
+/// impl GcPolicy for LeastErased {
+///     fn victim(&mut self, view: PlaneView<'_>) -> Option<BlockId> {
+///         let gains = (0..view.invalid.len()).filter(|&index| view.gain(index) > 0);
+///         gains.min_by_key(|&index| (view.erases[index], index)).map(|index| view.block(index))
+///     }
+/// }
+///
+/// let registry = nandu::builtin().with(policy::<Options>());
+/// let stack = r#"
+///     [export.data]
+///     device = "ssd"
+///     [device.ssd]
+///     kind = "ssd"
+///     profile = "mlc-2019"
+///     capacity = "32 MiB"
+///     channels = 1
+///     chips_per_channel = 1
+///     gc = "least-erased"
+/// "#;
+/// let experiment = nandu::Experiment::with(&registry, stack)?
+///     .generate("uniform", &serde_json::json!({ "requests": 5000, "space": "32 MiB", "write": "1/1" }))
+///     .precondition(nandu::Precondition::Filled);
+/// let greedy = experiment.clone().set("device.ssd.gc", "greedy")?.run()?;
+/// assert!(experiment.run()?.waf_thousandths > greedy.waf_thousandths, "who does not look at what is gained moves more pages");
+/// # Ok::<(), nandu::Failure>(())
+/// ```
 pub mod victim {
     pub use nandu_ftl::BlockId;
     pub use nandu_ftl::gc::{AnyVictim, GcPolicy, PlaneView, VictimConfig, VictimOptions, Victims, policy};
 }
 
 /// Isolation: what each tenant of a drive has for itself, and who lends to whom.
+///
+/// Everybody has as many units as anybody:
+///
+/// ```
+/// use nandu::isolation::{Given, Isolation, IsolationOptions, Space, policy};
+///
+/// /// Its options: none.
+/// #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+/// struct Options {}
+///
+/// impl nandu::Declared for Options {
+///     const NAME: &'static str = "alike";
+///     const SUMMARY: &'static str = "As many units for each.";
+///     const SOURCE: &'static str = "";
+/// }
+///
+/// impl IsolationOptions for Options {
+///     fn build(&self, _: Given) -> Box<dyn Isolation> {
+///         Box::new(Alike)
+///     }
+/// }
+///
+/// struct Alike;
+///
+/// impl Isolation for Alike {
+///     fn shares(&self, space: &Space) -> Vec<u32> {
+///         vec![space.units / space.sizes.len() as u32; space.sizes.len()]
+///     }
+/// }
+///
+/// let space = Space { units: 100, pages: 64, groups: 1, logical: 4000, sizes: vec![1000, 3000], weights: vec![1, 1] };
+/// assert_eq!(Alike.shares(&space), [50, 50]);
+/// let registry = nandu::builtin().with(policy::<Options>()); // isolation = "alike"
+/// # let _ = registry;
+/// ```
 pub mod isolation {
     pub use nandu_ftl::isolation::{
         Account, AnyIsolation, Books, Given, Gives, Isolation, IsolationOptions, Isolations, Space,
@@ -131,6 +331,43 @@ pub mod mapping {
 }
 
 /// Fair queueing: whose request goes next.
+///
+/// The first tenant that waits, which starves the others:
+///
+/// ```
+/// use nandu::scheduler::{Board, Given, Next, Scheduler, SchedulerOptions, policy};
+/// use nandu::units::{Instant, TenantId};
+///
+/// /// Its options: none.
+/// #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+/// struct Options {}
+///
+/// impl nandu::Declared for Options {
+///     const NAME: &'static str = "first-group";
+///     const SUMMARY: &'static str = "The first tenant that has something to do.";
+///     const SOURCE: &'static str = "";
+/// }
+///
+/// impl SchedulerOptions for Options {
+///     type Scheduler = FirstGroup;
+///     fn build(&self, _: Given) -> FirstGroup {
+///         FirstGroup
+///     }
+/// }
+///
+/// struct FirstGroup;
+///
+/// impl Scheduler for FirstGroup {
+///     fn next(&mut self, board: &Board, _now: Instant) -> Next {
+///         let waiting = (0..board.groups()).find(|&group| board.waiting_in(group) > 0);
+///         waiting.and_then(|group| board.first(group)).map_or(Next::Nothing, Next::Send)
+///     }
+///     fn set_weight(&mut self, _: TenantId, _: u16) {}
+/// }
+///
+/// let registry = nandu::builtin().with(policy::<Options>()); // scheduler = "first-group"
+/// # let _ = registry;
+/// ```
 pub mod scheduler {
     pub use nandu_queue::board::{Board, Class, Entry};
     pub use nandu_queue::machine::{Parts, queue};
@@ -141,6 +378,51 @@ pub mod scheduler {
 }
 
 /// Trace formats: how requests are read from a file.
+///
+/// Lines of `milliseconds R|W offset length`:
+///
+/// ```
+/// use nandu::format::{Builder, Cursor, Fault, Format, Kind, Line, LineParser, Tried, Why, drive, no_note, reads_most};
+/// use nandu::units::Op;
+///
+/// static FORMAT: Format = Format {
+///     name: "lab-log",
+///     summary: "milliseconds R|W offset length, in bytes",
+///     example: "0.250 R 8192 4096",
+///     tried: Tried::Lines,
+///     sniff: reads_most::<LabLog>,
+///     note: no_note,
+///     kind: Kind::Text { parse: drive::<LabLog> },
+///     writer: None,
+/// };
+///
+/// #[derive(Default)]
+/// struct LabLog;
+///
+/// impl LineParser for LabLog {
+///     fn line(&mut self, c: &mut Cursor<'_>, out: &mut Builder) -> Result<(), Fault> {
+///         let start = c.pos();
+///         let time = c.time(1_000_000, "time (ms)")?;
+///         c.gap("operation")?;
+///         let at = c.pos();
+///         let op = match c.word(b' ', "operation")? {
+///             b"R" => Op::Read,
+///             b"W" => Op::Write,
+///             _ => return Err(Fault { at, field: "operation", why: Why::Expected("R or W") }),
+///         };
+///         c.gap("offset (B)")?;
+///         let offset = c.uint("offset (B)")?;
+///         c.gap("length (B)")?;
+///         let len = c.uint("length (B)")?;
+///         c.end_of_line()?;
+///         let line = Line { time_ns: out.nanos(time), op, fua: false, offset_sectors: 0, len_sectors: 0, stream: 0 };
+///         out.push_bytes(start, line, offset, len)
+///     }
+/// }
+///
+/// let registry = nandu::builtin().with(&FORMAT); // nandu run STACK --trace FILE finds it by what is in the file
+/// # let _ = registry;
+/// ```
 pub mod format {
     pub use nandu_trace::builder::{Builder, Line};
     pub use nandu_trace::cursor::Cursor;

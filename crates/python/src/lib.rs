@@ -2,6 +2,8 @@
 //!
 //! [`work`] runs long work on a thread of its own while the interpreter is free, [`stack`] and [`trace`] say what runs, [`runs`], [`sweeps`] and [`advice`] do,
 //! [`arrow`] hands tables over without a copy, and [`policy`] lets machines ask classes.
+//!
+//! **What is stable.** From the first release on: what the stubs of the package `nandu` for Python name. This crate has no interface for Rust.
 
 mod advice;
 mod arrow;

@@ -6,6 +6,9 @@
 //!
 //! To add a scheduler: one file in `schedulers/` and one line in its `options.rs`, or a file of another crate and one line where a program
 //! makes its registry. A scheduler sees slots, tenants, extents and times, never data.
+//!
+//! **What is stable.** What the crate `nandu` names of it, from the first release on. The rest is for the other crates of Nandu and may
+//! change in any version.
 
 pub mod board;
 pub mod config;

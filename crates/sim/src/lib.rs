@@ -3,6 +3,9 @@
 //! [`engine`] drives the machines, [`replay`] says when requests arrive, [`metrics`] measures, [`result`] is what comes
 //! out, and [`run()`] puts the four together. [`tap`] looks at single requests,
 //! [`samples`] at the run over time, [`over_time`] at its tenants, [`energy`] at what it drew and wore, [`steady`] says whether it was in steady state.
+//!
+//! **What is stable.** What the crate `nandu` names of it, from the first release on. The rest is for the other crates of Nandu and may
+//! change in any version.
 
 pub mod block;
 pub mod builtin;

@@ -17,6 +17,9 @@
 //! and its name (32 B). A sweep has at most [`space::POINTS`] points. What else a run measured is in the journal only.
 //!
 //! This crate knows no command line. A way of searching is a file in [`search`] and a line in its table.
+//!
+//! **What is stable.** What the crate `nandu` names of it, from the first release on. The rest is for the other crates of Nandu and may
+//! change in any version.
 
 pub mod axis;
 pub mod best;

@@ -24,6 +24,9 @@
 //! assert_eq!(stand_in.meta.origin.name(), "stand-in");
 //! # Ok::<(), nandu_trace::TraceError>(())
 //! ```
+//!
+//! **What is stable.** What the crate `nandu` names of it, from the first release on. The rest is for the other crates of Nandu and may
+//! change in any version.
 
 pub mod builder;
 pub mod cache;
