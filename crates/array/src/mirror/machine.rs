@@ -1,6 +1,7 @@
 //! The mirror as a machine: what the driver calls.
 
 use super::figures::Counts;
+use super::layout::PAGE;
 use super::leg::Place as Standing;
 use super::member::Proc;
 use super::region_map::D;
@@ -13,6 +14,11 @@ use nandu_base::{
 impl Machine for Mirror {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn left_over(&self, child: u8, _below: &Limits) -> ByteLen {
+        let layout = &self.layouts[usize::from(child)];
+        ByteLen(layout.data.0 - self.limits.capacity.0 + layout.leg.0 % PAGE)
     }
 
     fn keeps_records(&self) -> bool {

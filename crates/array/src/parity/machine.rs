@@ -1,6 +1,7 @@
 //! The array as a machine: what the driver calls.
 
 use super::figures::Counts;
+use super::layout::PAGE;
 use super::piece::{Answer, Kind, Phase, Piece};
 use super::{NONE, Parity, Run, SCRUB, STALL, Tag, bits};
 use nandu_base::{
@@ -11,6 +12,11 @@ use nandu_base::{
 impl Machine for Parity {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn left_over(&self, child: u8, _below: &Limits) -> ByteLen {
+        let layout = &self.legs[usize::from(child)].layout;
+        ByteLen(layout.journal - self.geometry.data + layout.leg.0 % PAGE)
     }
 
     fn keeps_records(&self) -> bool {
