@@ -288,3 +288,24 @@ fn a_set_of_unlike_members_says_what_it_does_not_use() {
     let made = ok(dir, "create stripe x.img y.img --size 16MiB -o even.toml");
     assert!(!made.contains("unused"), "{made}");
 }
+
+#[test]
+fn a_leg_is_as_large_as_its_file_unless_the_stack_file_says() {
+    let dir = folder();
+    let dir = dir.path();
+    let stack = "[export.data]\ndevice = \"a\"\n[device.a]\nkind = \"file\"\npath = \"a.img\"\n";
+    std::fs::write(dir.join("disk.toml"), stack).expect("the folder is ours");
+    for command in ["serve disk.toml --create --run true", "check disk.toml"] {
+        let why = refused(dir, command);
+        assert!(why.contains("a.img is not there") && why.contains("truncate -s 10G a.img"), "{why}");
+    }
+    assert_eq!(files(dir), ["disk.toml"]);
+    let file = std::fs::File::create(dir.join("a.img")).expect("a file");
+    file.set_len(7 << 20).expect("it is sparse");
+    assert!(ok(dir, "check disk.toml").contains("7 MiB"), "{}", ok(dir, "check disk.toml"));
+    serves(dir, "disk.toml");
+    // A file that is longer at the next start is a larger export.
+    file.set_len(9 << 20).expect("it is sparse");
+    assert!(ok(dir, "check disk.toml").contains("9 MiB"));
+    serves(dir, "disk.toml");
+}

@@ -1,7 +1,9 @@
-//! The room that files and devices have, and what of a stack stays unused.
+//! The room that files and devices have: how long a leaf is whose stack file does not say, and what of a stack stays unused.
 
+use crate::failure::Failure;
 use nandu_base::{ByteLen, MediumSpec};
-use nandu_stack::{Built, Stack};
+use nandu_stack::load::LeafWithoutSize;
+use nandu_stack::{Built, Stack, StackFile};
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::path::Path;
@@ -16,6 +18,46 @@ fn length(path: &Path) -> io::Result<u64> {
         return Ok(meta.len());
     }
     File::open(path)?.seek(SeekFrom::End(0))
+}
+
+/// `file` with the lengths of files in place of sizes that it leaves out. Paths start where the program runs, as those of the server do.
+///
+/// # Errors
+/// A file is not there, or its length is not to be had or not to be used: what to do.
+pub fn with_lengths(file: StackFile) -> Result<StackFile, Failure> {
+    let leaves = file.leaves_without_size();
+    leaves.into_iter().try_fold(file, |file, leaf| {
+        let bytes = length_of(&leaf)?;
+        Ok(file.with_set(&format!("device.{}.size", leaf.name), &bytes.to_string())?)
+    })
+}
+
+fn length_of(leaf: &LeafWithoutSize) -> Result<u64, Failure> {
+    let LeafWithoutSize { name, path, sector, shifts } = leaf;
+    let wrong = |why: String| Err(Failure::input(format!("device `{name}`: {why}")));
+    if let Some(row) = shifts {
+        return wrong(format!(
+            "it has no `size`, and others stand behind it in `{row}`: a longer file would move what they hold; give its size"
+        ));
+    }
+    match length(Path::new(path)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => wrong(format!(
+            "it has no `size`, and {path} is not there, whose length would count; give `size = \"10 GiB\"`, and `nandu serve --create` makes \
+             the file; or make it first (`truncate -s 10G {path}`)"
+        )),
+        Err(error) => wrong(format!(
+            "it has no `size`, and the length of {path} is not to be had: {error}; give a size"
+        )),
+        Ok(0) => wrong(format!(
+            "it has no `size`, and {path} is empty; give `size = \"10 GiB\"`, and `nandu serve --create` makes the file longer; or \
+             make it so first (`truncate -s 10G {path}`)"
+        )),
+        Ok(bytes) if !bytes.is_multiple_of(*sector) => wrong(format!(
+            "it has no `size`, and {path} has {bytes} bytes, no multiple of its sector of {sector} B; make it longer (`truncate -s %{sector} \
+             {path}`), or give a size"
+        )),
+        Ok(bytes) => Ok(bytes),
+    }
 }
 
 /// What of a device stays unused.
@@ -136,5 +178,63 @@ mod tests {
         assert_eq!(of(two, "a"), 6 * MIB);
         let text = over("kind = \"integrity\"\nbelow = \"a\"", &[("a", 64 * MIB + 512)]);
         assert!(of(&text, "a") < 64 * KIB, "less than what rounds the room for records: {}", of(&text, "a"));
+    }
+
+    fn leaf(path: &Path, more: &str) -> String {
+        let path = path.display();
+        format!("[export.e]\ndevice = \"a\"\n[device.a]\nkind = \"file\"\npath = \"{path}\"\n{more}")
+    }
+
+    fn sized(text: &str) -> Result<u64, String> {
+        let file = StackFile::parse(text, "t.toml").map_err(|error| error.to_string())?;
+        let stack = with_lengths(file).map_err(|failure| failure.message)?.load(&builtin());
+        let built = stack.and_then(|stack| stack.build(&BuildOptions::default()));
+        built.map(|built| built.parts[0].machine.limits().capacity.0).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_length_of_a_file_is_the_size_of_a_leaf_without_one() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("a.img");
+        let missing = sized(&leaf(&path, "")).expect_err("it is not there");
+        assert!(
+            missing.contains("device `a`: it has no `size`") && missing.contains("truncate -s 10G"),
+            "{missing}"
+        );
+        let file = File::create(&path).expect("a file");
+        assert!(sized(&leaf(&path, "")).is_err_and(|why| why.contains("is empty")));
+        file.set_len(5 * MIB).expect("it is sparse");
+        assert_eq!(sized(&leaf(&path, "")), Ok(5 * MIB));
+        assert_eq!(sized(&leaf(&path, "size = \"1 MiB\"")), Ok(MIB), "what the stack file says holds");
+        file.set_len(5 * MIB + 512).expect("it is sparse");
+        assert_eq!(sized(&leaf(&path, "")), Ok(5 * MIB + 512));
+        let odd = sized(&leaf(&path, "sector = \"4 KiB\"")).expect_err("no multiple");
+        assert!(odd.contains("truncate -s %4096"), "{odd}");
+        let folder = sized(&leaf(dir.path(), "")).expect_err("a folder");
+        assert!(folder.contains("give a size"), "{folder}");
+        let stack = Stack::parse(&leaf(&path, "size = \"1 MiB\"")).expect("a stack");
+        let built = stack.build(&BuildOptions::default()).expect("it can be built");
+        let left = left_over(&stack, &built);
+        assert_eq!(left, [LeftOver { bytes: ByteLen::ZERO, behind: ByteLen(4 * MIB + 512) }]);
+        assert_eq!(left[0].words(|bytes| bytes.to_string()).as_deref(), Some("4194816 of its file unused"));
+    }
+
+    #[test]
+    fn a_leaf_before_others_in_a_row_needs_its_size() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("a.img");
+        File::create(&path).and_then(|file| file.set_len(MIB)).expect("a file");
+        let row = |parts: &str| {
+            format!(
+                "[export.e]\ndevice = \"row\"\n[device.row]\nkind = \"concat\"\nparts = {parts}\n\
+                 [device.f]\nkind = \"fault\"\nbelow = \"a\"\n[device.b]\nkind = \"memory\"\nsize = \"1 MiB\"\n\
+                 [device.a]\nkind = \"file\"\npath = \"{}\"\n",
+                path.display()
+            )
+        };
+        let text = row("[\"f\", \"b\"]");
+        let why = sized(&text).expect_err("a longer file would move b");
+        assert!(why.contains("others stand behind it in `row`"), "{why}");
+        assert_eq!(sized(&row("[\"b\", \"f\"]")), Ok(MIB));
     }
 }
