@@ -142,7 +142,10 @@ impl Machine for Mirror {
         Some(match leg.place {
             Standing::Member => ChildUse::Used,
             Standing::Joining | Standing::Opening => ChildUse::Coming,
-            Standing::Out if leg.back || !matches!(self.proc, Proc::None) => ChildUse::Coming,
+            // One that has failed is not taken before it says that it is back, whatever goes on beside.
+            Standing::Out if leg.back || !leg.failed && matches!(self.proc, Proc::Open(_)) => {
+                ChildUse::Coming
+            }
             Standing::Out => ChildUse::Out,
         })
     }

@@ -135,7 +135,10 @@ impl Machine for Parity {
 
     fn child_use(&self, child: u8) -> Option<ChildUse> {
         let leg = usize::from(child);
-        let comes = self.legs[leg].back || self.run == Run::Opening || self.members.is_joining(leg);
+        // One that has failed is not taken before it says that it is back, whatever goes on beside.
+        let is_looked_at = self.run == Run::Opening || self.members.is_joining(leg);
+        let has_failed = self.legs[leg].failed || self.legs[leg].lost;
+        let comes = self.legs[leg].back || !has_failed && is_looked_at;
         Some(match (self.run == Run::Running && self.legs[leg].is_in(), comes) {
             (true, _) => ChildUse::Used,
             (false, true) => ChildUse::Coming,

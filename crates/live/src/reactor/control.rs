@@ -188,6 +188,9 @@ impl Reactor {
                 Err(error) => Some(refusal(&error.to_string())),
                 Ok(Command::Status) => {
                     self.look_at_upkeep();
+                    if self.look_at_bonds {
+                        self.look_at_bonds(true); // who has just left is told with the reason
+                    }
                     Some(self.status())
                 }
                 Ok(Command::Metrics) => {

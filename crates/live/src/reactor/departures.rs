@@ -54,7 +54,7 @@ impl Reactor {
         }
         for at in 0..self.bonds.len() {
             let Bond { device, child, leg, was, .. } = self.bonds[at];
-            let Some(now) = self.graph.machine(device).child_use(child) else { continue };
+            let Some(now) = self.use_of(device, child, leg) else { continue };
             if now == was || !self.graph.is_open(device) {
                 continue;
             }
@@ -109,6 +109,14 @@ impl Reactor {
         let since = SystemTime::now();
         let comes = now == ChildUse::Coming;
         let without = || "the device above it does without it".to_string();
+    /// What a device does with one that it stands on. A leg that is given up or missing is not on its way, whatever the device is at.
+    fn use_of(&self, device: u32, child: u8, leg: u32) -> Option<ChildUse> {
+        let now = self.graph.machine(device).child_use(child)?;
+        let state = self.host.legs[self.leaf_below(leg) as usize].as_ref().map(|leg| leg.state);
+        let is_away = matches!(state, Some(LegState::Faulty { .. } | LegState::Missing));
+        Some(if is_away && now == ChildUse::Coming { ChildUse::Out } else { now })
+    }
+
         let waits = || "it is taken back by itself when it has answered everything".to_string();
         let Some(leg) = &self.host.legs[self.leaf_below(leg) as usize] else {
             return Departure { why: if comes { waits() } else { without() }, errno: 0, since, comes };
@@ -134,7 +142,7 @@ impl Reactor {
         let bonds = self.bonds.iter().filter(|bond| bond.device == device);
         let members: Vec<Value> = bonds
             .map(|bond| {
-                let now = self.graph.machine(device).child_use(bond.child);
+                let now = self.use_of(device, bond.child, bond.leg);
                 let mut member = json!({
                     "name": self.graph.name(bond.leg),
                     "use": match now {
