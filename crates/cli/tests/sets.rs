@@ -309,3 +309,24 @@ fn a_leg_is_as_large_as_its_file_unless_the_stack_file_says() {
     assert!(ok(dir, "check disk.toml").contains("9 MiB"));
     serves(dir, "disk.toml");
 }
+
+#[test]
+fn members_that_were_made_longer_are_named_with_what_to_do() {
+    let dir = folder();
+    let dir = dir.path();
+    ok(dir, "create mirror a.img b.img --size 32MiB --assume-clean -o disk.toml");
+    let text = std::fs::read_to_string(dir.join("disk.toml")).expect("it was written");
+    for name in ["a.img", "b.img"] {
+        let file = std::fs::File::options().write(true).open(dir.join(name)).expect("it is there");
+        file.set_len(48 << 20).expect("it is sparse");
+    }
+    std::fs::write(dir.join("longer.toml"), text.replace("32 MiB", "48 MiB")).expect("the folder is ours");
+    for command in ["serve longer.toml --run true", "serve longer.toml --create --run true"] {
+        let why = refused(dir, command);
+        assert!(why.contains("truncate -s 33554432"), "{command}: {why}");
+    }
+    // A stack file that says the size serves them as they are, and what is behind is said.
+    serves(dir, "disk.toml");
+    let text = ok(dir, "check disk.toml").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("16 MiB of its file unused"), "{text}");
+}

@@ -51,6 +51,7 @@ pub fn serve(mut options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Resu
     let built = options.stack.build(&build)?;
     options.pidfile.as_deref().map(stop::PidFile::check).transpose()?;
     let exports = chosen_exports(&options, &built)?;
+    let files = files(&options, &built);
     let addresses = Addresses::take(&options)?;
     let mut made = members::make(&options, &built)?;
     let Assembled { reactor, missing, drives, gone, made: stores } = assemble(&options, built)?;
@@ -77,6 +78,7 @@ pub fn serve(mut options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Resu
         reload,
         report,
         options: &options,
+        files,
         signals: None,
         signalled: 0,
         child: None,
@@ -138,6 +140,17 @@ fn chosen_exports(options: &ServeOptions, built: &Built) -> Result<Vec<Chosen>, 
             read_only: options.read_only || export.table.read_only,
         })
         .collect())
+}
+
+/// Leaves that have a file or block device, with that and their size.
+fn files(options: &ServeOptions, built: &Built) -> Vec<(String, PathBuf, ByteLen)> {
+    let file = |part: &nandu_stack::BuiltPart| match &part.medium {
+        MediumSpec::Block(spec) => {
+            Some((part.name.clone(), options.base.join(spec.path.as_deref()?), spec.capacity))
+        }
+        _ => None,
+    };
+    built.parts.iter().filter_map(file).collect()
 }
 
 /// A stack that is put together.
@@ -258,6 +271,8 @@ struct Server<'a> {
     reload: Option<Reload>,
     report: &'a mut dyn FnMut(&Report),
     options: &'a ServeOptions,
+    /// Leaves that have a file or block device, with that and their size.
+    files: Vec<(String, PathBuf, ByteLen)>,
     signals: Option<Signals>,
     signalled: u32,
     child: Option<Child>,
@@ -420,7 +435,15 @@ impl Server<'_> {
             let graph = self.reactor.graph();
             if let Some(Err(error)) = graph.open_result(export.node) {
                 let (device, error) = (graph.name(export.node).to_string(), error.clone());
-                return Err(ServeError::Open { device, error, missing: missing.to_vec() });
+                let longer = |(leaf, path, size): &(String, PathBuf, ByteLen)| {
+                    Some((leaf.clone(), crate::examine::made_longer(path, *size)?))
+                };
+                let longer = self.files.iter().filter_map(longer);
+                return Err(ServeError::Open {
+                    device,
+                    error,
+                    missing: missing.iter().cloned().chain(longer).collect(),
+                });
             }
         }
         Ok(())
