@@ -118,6 +118,27 @@ fn the_stack_file_names_the_new_file_of_a_leg_and_is_kept_as_it_was() {
     assert_eq!(byte(dir.path(), "third.img", 8192), 7);
 }
 
+/// What was the stack file before a leg moved is a file like any other: its number may be that of a new disk.
+#[test]
+fn the_stack_file_is_the_one_that_bears_its_name_now() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("m.toml");
+    std::fs::write(&path, stack("")).expect("it is ours");
+    let server =
+        Served::start(ServeOptions { stack_file: Some(path.clone()), ..options(&stack(""), dir.path()) });
+    at_rest(&server);
+    std::fs::hard_link(&path, dir.path().join("disk.img")).expect("it is ours");
+    ask(&server, "replace b with other.img").expect("a has everything");
+    at_rest(&server);
+    let disk = std::fs::File::options().write(true).open(dir.path().join("disk.img")).expect("it is there");
+    disk.set_len(0).and_then(|()| disk.set_len(SIZE)).expect("it is blank now");
+    let no = ask(&server, "replace b with m.toml").expect_err("it is the stack file");
+    assert!(no.contains("it is the stack file"), "{no}");
+    ask(&server, "replace b with disk.img").expect("it is blank");
+    at_rest(&server);
+    server.stop();
+}
+
 #[test]
 fn a_leg_that_was_wiped_is_filled_when_it_is_replaced_and_not_when_it_is_added() {
     let dir = tempfile::tempdir().expect("a directory");
