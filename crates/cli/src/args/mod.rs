@@ -636,6 +636,9 @@ pub struct ServeArgs {
     /// Append the log to a file instead of standard error; SIGHUP opens it anew
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// A blank file or device that takes the place of a leg that fails; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub spare: Vec<PathBuf>,
     /// Run a command while the stack is served and end with it; it finds $uri, $uris, $unixsocket and $port
     #[arg(long, value_name = "CMD")]
     pub run: Option<String>,

@@ -242,6 +242,7 @@ impl Reactor {
             self.obey(key);
         }
         self.answer_joined();
+        self.take_spares();
         for key in self.controls.keys() {
             let Some(conn) = self.controls.get_mut(key) else { continue };
             conn.send();
@@ -433,6 +434,7 @@ impl Reactor {
             "memory_max": self.caps.memory.0,
             "requests_in_flight": self.host.ops.alive(),
             "draining": self.draining,
+            "spares": self.spares_status(),
             "tenants": (1..self.shares.len()).map(|tenant| self.tenant_status(tenant)).collect::<Vec<_>>(),
             "devices": devices,
         });

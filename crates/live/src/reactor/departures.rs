@@ -63,6 +63,10 @@ impl Reactor {
                 let left = self.departure(leg, now);
                 if says {
                     self.say_departure(device, leg, &left);
+                    let leaf = self.leaf_below(leg);
+                    if now == ChildUse::Out && left.errno != 0 && self.host.legs[leaf as usize].is_some() {
+                        self.want_spare(leaf);
+                    }
                 }
                 self.bonds[at].left = Some(left);
             } else if now == ChildUse::Used {
@@ -105,10 +109,6 @@ impl Reactor {
         node
     }
 
-    fn departure(&self, leg: u32, now: ChildUse) -> Departure {
-        let since = SystemTime::now();
-        let comes = now == ChildUse::Coming;
-        let without = || "the device above it does without it".to_string();
     /// What a device does with one that it stands on. A leg that is given up or missing is not on its way, whatever the device is at.
     fn use_of(&self, device: u32, child: u8, leg: u32) -> Option<ChildUse> {
         let now = self.graph.machine(device).child_use(child)?;
@@ -117,6 +117,10 @@ impl Reactor {
         Some(if is_away && now == ChildUse::Coming { ChildUse::Out } else { now })
     }
 
+    fn departure(&self, leg: u32, now: ChildUse) -> Departure {
+        let since = SystemTime::now();
+        let comes = now == ChildUse::Coming;
+        let without = || "the device above it does without it".to_string();
         let waits = || "it is taken back by itself when it has answered everything".to_string();
         let Some(leg) = &self.host.legs[self.leaf_below(leg) as usize] else {
             return Departure { why: if comes { waits() } else { without() }, errno: 0, since, comes };

@@ -303,7 +303,7 @@ impl Reactor {
     }
 
     /// The device above a leg that says what it does with it, and as which child it knows it.
-    fn user_of(&self, leg: u32) -> Option<(u32, u8)> {
+    pub(super) fn user_of(&self, leg: u32) -> Option<(u32, u8)> {
         let mut node = leg;
         loop {
             let (parent, child) = self.only_parent(node)?;
@@ -375,6 +375,7 @@ impl Reactor {
     }
 
     fn answer_leg(&mut self, node: u32, answer: &Value) {
+        self.spare_answered(node, answer);
         for key in self.controls.keys() {
             if let Some(conn) = self.controls.get_mut(key).filter(|conn| conn.waits_for == Some(node)) {
                 conn.waits_for = None;

@@ -51,10 +51,12 @@ pub fn serve(mut options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Resu
     let built = options.stack.build(&build)?;
     options.pidfile.as_deref().map(stop::PidFile::check).transpose()?;
     let exports = chosen_exports(&options, &built)?;
+    let spares = spares(&options)?;
     let files = files(&options, &built);
     let addresses = Addresses::take(&options)?;
     let mut made = members::make(&options, &built)?;
-    let Assembled { reactor, missing, drives, gone, made: stores } = assemble(&options, built)?;
+    let Assembled { mut reactor, missing, drives, gone, made: stores } = assemble(&options, built)?;
+    reactor.keep_spares(spares);
     made.also(stores);
     for (device, what) in gone {
         report(&Report::Gone { device, what });
@@ -151,6 +153,21 @@ fn files(options: &ServeOptions, built: &Built) -> Vec<(String, PathBuf, ByteLen
         _ => None,
     };
     built.parts.iter().filter_map(file).collect()
+}
+
+/// The spares, wherever the server may go. All are there: nothing is made under their names.
+fn spares(options: &ServeOptions) -> Result<Vec<PathBuf>, ServeError> {
+    let spare = |path: &PathBuf| {
+        let refused = |why: String| ServeError::Spare { path: path.display().to_string(), why };
+        let file =
+            std::path::absolute(options.base.join(path)).map_err(|error| refused(error.to_string()))?;
+        let meta = std::fs::metadata(&file).map_err(|error| refused(error.to_string()))?;
+        match meta.is_dir() {
+            true => Err(refused("it is a directory".into())),
+            false => Ok(file),
+        }
+    };
+    options.spares.iter().map(spare).collect()
 }
 
 /// A stack that is put together.
