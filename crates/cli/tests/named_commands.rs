@@ -114,6 +114,23 @@ fn every_command_that_is_named_exists() {
     assert!(count > 300, "only {count} were found: the scan is broken");
 }
 
+/// What the service manager starts is a command line of this version.
+#[test]
+fn the_unit_starts_a_server() {
+    let unit = std::fs::read_to_string(root().join("packaging/nandu@.service")).expect("it is there");
+    let line =
+        unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/")).expect("it starts nandu");
+    let parsed = <Cli as clap::Parser>::try_parse_from(line.replace("%i", "disk").split_whitespace());
+    match parsed.unwrap_or_else(|error| panic!("{error}")).command {
+        nandu_cli::args::Command::Serve(args) => {
+            assert_eq!(args.stack, "/etc/nandu/disk.toml");
+            assert!(!args.create && args.control.is_some() && args.metrics.is_some());
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(unit.contains("Type=notify\n") && unit.contains("\nNoNewPrivileges=yes\n"));
+}
+
 #[test]
 fn what_does_not_exist_is_seen() {
     let mut known = Cli::command();
