@@ -118,13 +118,13 @@ fn static_binary(out: &Path) -> End {
     run(build).and(|| copy(&target_dir().join(STATIC).join("dist/nandu"), &out.join("nandu")).into())
 }
 
-/// `cargo xtask deb [--no-build]`: the Debian package alone, with the program as it is released on this machine.
+/// `cargo xtask deb [--no-build] [--install]`: the Debian package alone, with the program as it is released on this machine; installed in a bare root
+/// too.
 pub fn deb(words: &[&str]) -> Result<ExitCode, String> {
-    let builds = match words {
-        [] => true,
-        ["--no-build"] => false,
-        [.., other] => return Err((*other).into()),
-    };
+    if let Some(other) = words.iter().find(|word| !["--no-build", "--install"].contains(*word)) {
+        return Err((*other).into());
+    }
+    let builds = !words.contains(&"--no-build");
     let out = target_dir().join("published");
     if let Err(error) = fs::create_dir_all(&out) {
         return Err(format!("{}: {error}", out.display()));
@@ -136,6 +136,9 @@ pub fn deb(words: &[&str]) -> Result<ExitCode, String> {
     steps.step("licences of dependencies", || licences(&out).into());
     steps.step("unit of the service manager", unit);
     steps.step("Debian package", || debian(&out, &Binary::OfThisSystem(released().join("nandu"))).into());
+    if words.contains(&"--install") {
+        steps.step("installed, started, upgraded and removed in a bare root", || in_bare_root(&out));
+    }
     println!("{}", out.display());
     Ok(steps.close())
 }
@@ -281,6 +284,53 @@ fn debian(out: &Path, binary: &Binary) -> Result<(), String> {
     build.arg(&tree).arg(&package);
     run(build).ok()?;
     is_whole(&package)
+}
+
+/// What is done in a root that has nothing but what every Debian has; `LINE` is that of the unit.
+const IN_ROOT: &str = "\
+set -e
+dpkg -i /nandu.deb
+mkdir -p /var/lib/nandu /run/nandu/disk
+cd /var/lib/nandu
+nandu create mirror a.img b.img --size 16MiB -o /etc/nandu/disk.toml
+LINE &
+until nandu ctl /run/nandu/disk/control.sock status > /dev/null 2>&1; do sleep 0.1; done
+dpkg -i /nandu.deb
+nandu ctl /run/nandu/disk/control.sock status
+nandu stop /run/nandu/disk/control.sock
+wait
+dpkg -r nandu
+test ! -e /usr/bin/nandu
+test -e /etc/nandu/disk.toml
+";
+
+/// The package is installed in a root that mmdebstrap makes, starts a device by the line of its unit, is upgraded while that is served, and goes without what is
+/// its user's.
+fn in_bare_root(out: &Path) -> End {
+    let is_root = said(command("id -u")).is_ok_and(|id| id.trim() == "0");
+    if !has("mmdebstrap") || !is_root {
+        return End::Skipped("mmdebstrap is not installed, or this is not root".into());
+    }
+    let place = target_dir().join("bare-root");
+    let _ = fs::remove_dir_all(&place);
+    let prepared = || {
+        let system = fs::read_to_string("/etc/os-release").map_err(|e| format!("/etc/os-release: {e}"))?;
+        let suite = system.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+        let mut make = command("mmdebstrap --variant=minbase --quiet");
+        make.arg(suite.ok_or("/etc/os-release names no VERSION_CODENAME")?).arg(&place);
+        said(make)?;
+        let package = list(out).into_iter().find(|file| file.extension().is_some_and(|e| e == "deb"));
+        copy(&package.ok_or("there is no package")?, &place.join("nandu.deb"))?;
+        let unit = read(&root().join(UNIT))?;
+        let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart="));
+        let line = line.ok_or("the unit starts nothing")?.replace("%i", "disk");
+        write(&place.join("script"), &IN_ROOT.replace("LINE", &line))
+    };
+    End::from(prepared()).and(|| {
+        let mut script = Command::new("chroot");
+        script.arg(&place).args(["sh", "/script"]);
+        run(script)
+    })
 }
 
 /// What must lie in a package.
