@@ -5,7 +5,7 @@
 //! the root of the checkout, in the order of the file; `nandu` and `cargo run --release --` are the program as it is released.
 //! Commands that fetch, build or test the project itself are not run again.
 //!
-//! A page of `docs/tutorial` is followed as a newcomer follows it, in an empty folder: a block whose first line names a file after its language
+//! A page of `docs/tutorial`, and the runbook, is followed as a newcomer follows it, in an empty folder: a block whose first line names a file after its language
 //! (as `toml mine.toml`) is saved under that name before the commands run. Where a tool that it uses is not installed, the page is passed over
 //! from there on, and says so.
 //!
@@ -24,6 +24,9 @@ const NOT_RUN: &[&str] = &["git clone", "cd ", "cargo xtask", "cargo build", "ca
 
 /// Programs of others that tutorials use; `cargo xtask test` installs what is not in every Linux.
 const TOOLS: &[&str] = &["nbdcopy", "nbdinfo", "qemu-img", "mkfs.ext4"];
+
+/// Pages beside tutorials whose commands follow on each other, in a folder of their own.
+const FOLLOWED: &[&str] = &["docs/how-to/runbook.md"];
 
 /// What the program says of an option that had another name.
 const OLD_NAME: &str = "goes with the next version";
@@ -176,7 +179,8 @@ fn runnable(text: &str, file: &Path) -> Vec<Example> {
     let left_out = |line: &str| NOT_RUN.iter().any(|prefix| line.starts_with(prefix));
     let mut out: Vec<Example> =
         examples(text, &shown(file)).into_iter().filter(|e| !left_out(&e.line)).collect();
-    if file.starts_with(root().join("docs/tutorial")) {
+    let is_followed = FOLLOWED.iter().any(|page| root().join(page) == file);
+    if is_followed || file.starts_with(root().join("docs/tutorial")) {
         let folder = target_dir().join("tutorial").join(file.file_stem().unwrap_or_default());
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("target/tutorial can be written");

@@ -42,6 +42,7 @@ cargo xtask advise-check [--no-build] [--only LOAD]
 cargo xtask mutants [--planted] [--only N] [--seeds N] [--seed N] [--count N] [--minutes N]
                                                 bugs planted in the sources, and which of them are found
 cargo xtask release [--only WORD]               a version as it would be published: target/published
+cargo xtask deb [--no-build] [--install]        the Debian package alone: target/published/*.deb; tried in a bare root that mmdebstrap makes
 cargo xtask site [--no-build]                   the pages as a site with search and pictures of stacks: target/site/html
 cargo xtask python                              the package for Python with all that goes with it: tables, charts, notebooks, the gallery
 cargo xtask words                               phrases that readers stumble over: documents, help, schema, messages
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
         ["results", words @ ..] => results::results(words).unwrap_or_else(|word| usage(&word)),
         ["advise-check", words @ ..] => advise::check(words).unwrap_or_else(|word| usage(&word)),
         ["release", words @ ..] => release::release(words).unwrap_or_else(|word| usage(&word)),
+        ["deb", words @ ..] => release::deb(words).unwrap_or_else(|word| usage(&word)),
         ["site", words @ ..] => site::site(words).unwrap_or_else(|word| usage(&word)),
         ["memcheck"] => steps::alone("memcheck", memcheck::check),
         ["python"] => steps::alone("python", python::whole),

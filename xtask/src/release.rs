@@ -1,7 +1,7 @@
 //! `cargo xtask release`: a version as it would be published, in `target/published`.
 //!
 //! Each part is a step of its own, so that `--only WORD` takes some: the crates as `cargo publish` would send them, the program installed from the
-//! checkout, a static binary, a Debian package, a wheel for Python, the list of what the binary is made of (CycloneDX), the licences of all of it, and a
+//! checkout, a static binary, a Debian package (which [`deb`] makes alone), a wheel for Python, the list of what the binary is made of (CycloneDX), the licences of all of it, and a
 //! check that the binary depends on the sources alone: it is built twice, in folders and with cargo homes of their own, and both have the same bytes.
 //!
 //! Most of it takes minutes of building, so nothing of it belongs to the tests. What is not committed is not published: builds that leave this
@@ -9,7 +9,7 @@
 
 use crate::files::{copy, list, read, write};
 use crate::json::{Json, parse};
-use crate::steps::{End, Steps, command, has, root, run, target_dir};
+use crate::steps::{End, Steps, command, has, release_build, released, root, run, target_dir};
 use crate::tools::{MATURIN, environment};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,8 @@ pub fn release(words: &[&str]) -> Result<ExitCode, String> {
     steps.step("installed from the checkout", || installed(&out));
     steps.step("wheel", || wheel(&out));
     steps.step("static binary", || static_binary(&out));
-    steps.step("Debian package", || debian(&out).into());
+    steps.step("unit of the service manager", unit);
+    steps.step("Debian package", || debian(&out, &Binary::Static(out.join("nandu"))).into());
     steps.step("same bytes from two builds", || same_bytes(&out));
     println!("{}", out.display());
     Ok(steps.close())
@@ -117,15 +118,115 @@ fn static_binary(out: &Path) -> End {
     run(build).and(|| copy(&target_dir().join(STATIC).join("dist/nandu"), &out.join("nandu")).into())
 }
 
-/// The static binary with stack files, completions and licences, for `dpkg -i`.
-fn debian(out: &Path) -> Result<(), String> {
-    let (version, binary) = (version()?, out.join("nandu"));
-    if !binary.is_file() || !has("dpkg-deb") {
-        return Err("the static binary and dpkg-deb are needed".into());
+/// `cargo xtask deb [--no-build] [--install]`: the Debian package alone, with the program as it is released on this machine; installed in a bare root
+/// too.
+pub fn deb(words: &[&str]) -> Result<ExitCode, String> {
+    if let Some(other) = words.iter().find(|word| !["--no-build", "--install"].contains(*word)) {
+        return Err((*other).into());
+    }
+    let builds = !words.contains(&"--no-build");
+    let out = target_dir().join("published");
+    if let Err(error) = fs::create_dir_all(&out) {
+        return Err(format!("{}: {error}", out.display()));
+    }
+    let mut steps = Steps::new(false, None);
+    if builds {
+        steps.step("the program as it is released", || run(release_build()));
+    }
+    steps.step("licences of dependencies", || licences(&out).into());
+    steps.step("unit of the service manager", unit);
+    steps.step("Debian package", || debian(&out, &Binary::OfThisSystem(released().join("nandu"))).into());
+    if words.contains(&"--install") {
+        steps.step("installed, started, upgraded and removed in a bare root", || in_bare_root(&out));
+    }
+    println!("{}", out.display());
+    Ok(steps.close())
+}
+
+/// What a package is made around.
+enum Binary {
+    /// It needs no library.
+    Static(PathBuf),
+    /// It needs the C library that it was built with, or a newer one.
+    OfThisSystem(PathBuf),
+}
+
+impl Binary {
+    fn path(&self) -> &Path {
+        match self {
+            Binary::Static(path) | Binary::OfThisSystem(path) => path,
+        }
+    }
+
+    /// The line of the control file that says what it needs.
+    fn depends(&self) -> Result<String, String> {
+        match self {
+            Binary::Static(_) => Ok(String::new()),
+            Binary::OfThisSystem(_) => {
+                let version = said(command("getconf GNU_LIBC_VERSION"))?;
+                let version = version.trim().trim_start_matches("glibc ");
+                Ok(format!("Depends: libc6 (>= {version}), libgcc-s1\n"))
+            }
+        }
+    }
+}
+
+/// The unit with which systemd serves a stack.
+const UNIT: &str = "packaging/nandu@.service";
+
+/// systemd takes the unit as it stands, but for the program, which is not where the package puts it.
+fn unit() -> End {
+    if !has("systemd-analyze") {
+        return End::Skipped("systemd-analyze is not installed".into());
+    }
+    let file = target_dir().join("unit/nandu@.service");
+    let written = read(&root().join(UNIT)).and_then(|text| write(&file, &text.replace(PROGRAM, "/bin/true")));
+    let mut verify = command("systemd-analyze verify --man=no");
+    verify.arg(&file);
+    match written.and_then(|()| said(verify)) {
+        Ok(_) => End::Passed,
+        Err(why) => End::Failed(why),
+    }
+}
+
+/// Where the package puts the program.
+const PROGRAM: &str = "/usr/bin/nandu";
+
+/// What is done when the package is installed or upgraded. Devices that are served go on with the program that they were started with.
+const INSTALLED: &str = "\
+#!/bin/sh
+set -e
+if [ \"$1\" = configure ] && [ -d /run/systemd/system ]; then
+    systemctl daemon-reload || true
+    if [ -n \"$2\" ] && systemctl --quiet is-active 'nandu@*'; then
+        echo 'nandu: devices that are served go on with the version before; systemctl restart nandu@NAME takes the new one'
+    fi
+fi
+";
+
+/// What is done when it has gone.
+const REMOVED: &str = "\
+#!/bin/sh
+set -e
+if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload || true
+fi
+";
+
+/// The program with its unit, pages of the manual, completions, stack files and licences, for `dpkg -i`.
+fn debian(out: &Path, binary: &Binary) -> Result<(), String> {
+    let version = version()?;
+    if !binary.path().is_file() || !has("dpkg-deb") {
+        return Err(format!("{} and dpkg-deb are needed", binary.path().display()));
     }
     let tree = target_dir().join("debian");
     let _ = fs::remove_dir_all(&tree);
-    copy(&binary, &tree.join("usr/bin/nandu"))?;
+    copy(binary.path(), &tree.join(&PROGRAM[1..]))?;
+    copy(&root().join(UNIT), &tree.join("usr/lib/systemd/system/nandu@.service"))?;
+    for folder in ["etc/nandu", "usr/share/man/man1"] {
+        let folder = tree.join(folder);
+        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    }
     for file in list(&root().join("stacks")).into_iter().filter(|file| file.is_file()) {
         copy(&file, &tree.join("usr/share/nandu/stacks").join(file.file_name().unwrap_or_default()))?;
     }
@@ -135,9 +236,18 @@ fn debian(out: &Path) -> Result<(), String> {
         ("fish", "fish/vendor_completions.d/nandu.fish"),
     ];
     for (shell, place) in places {
-        let mut complete = Command::new(&binary);
+        let mut complete = Command::new(binary.path());
         complete.args(["completions", shell]);
         write(&tree.join("usr/share").join(place), &said(complete)?)?;
+    }
+    let pages = tree.join("usr/share/man/man1");
+    let mut manual = Command::new(binary.path());
+    manual.args(["man", "--into"]).arg(&pages);
+    said(manual)?;
+    for page in list(&pages) {
+        let mut gzip = command("gzip -9n");
+        gzip.arg(page);
+        said(gzip)?;
     }
     let documents = tree.join("usr/share/doc/nandu");
     copy(&root().join("CHANGELOG.md"), &documents.join("CHANGELOG.md"))?;
@@ -148,16 +258,105 @@ fn debian(out: &Path) -> Result<(), String> {
     }
     write(&documents.join("copyright"), &copyright)?;
     copy(&out.join("LICENCES.txt"), &documents.join("LICENCES.txt"))?;
+    let architecture = said(command("dpkg --print-architecture"))?;
+    let architecture = architecture.trim();
     let control = format!(
-        "Package: nandu\nVersion: {version}\nArchitecture: amd64\nMaintainer: The Nandu authors <nandu@localhost>\nSection: admin\nPriority: optional\n\
-         Description: flash storage you can simulate, compare and mount\n Describes storage stacks in short files, races them on traces, and serves them over NBD.\n"
+        "Package: nandu\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: The Nandu authors <nandu@localhost>\nSection: admin\n\
+         Priority: optional\n{}\
+         Description: flash storage you can simulate, compare and mount\n Describes storage stacks in short files, races them on traces, and serves them over NBD.\n",
+        binary.depends()?
     );
     write(&tree.join("DEBIAN/control"), &control)?;
+    for (name, script) in [("postinst", INSTALLED), ("postrm", REMOVED)] {
+        write(&tree.join("DEBIAN").join(name), script)?;
+    }
+    // Rights do not depend on who makes the package.
+    let mut rights = command("chmod -R u=rwX,go=rX");
+    rights.arg(&tree);
+    said(rights)?;
+    let mut scripts = command("chmod 755");
+    scripts.args(["postinst", "postrm"].map(|name| tree.join("DEBIAN").join(name)));
+    said(scripts)?;
     let mut build = command("dpkg-deb --root-owner-group --build");
     // Times of files are that of the commit, so that the package has the same bytes each time.
     build.env("SOURCE_DATE_EPOCH", said(command("git log -1 --format=%ct"))?.trim());
-    build.arg(&tree).arg(out.join(format!("nandu_{version}_amd64.deb")));
-    run(build).ok()
+    let package = out.join(format!("nandu_{version}_{architecture}.deb"));
+    build.arg(&tree).arg(&package);
+    run(build).ok()?;
+    is_whole(&package)
+}
+
+/// What is done in a root that has nothing but what every Debian has; `LINE` is that of the unit.
+const IN_ROOT: &str = "\
+set -e
+dpkg -i /nandu.deb
+mkdir -p /var/lib/nandu /run/nandu/disk
+cd /var/lib/nandu
+nandu create mirror a.img b.img --size 16MiB -o /etc/nandu/disk.toml
+LINE &
+until nandu ctl /run/nandu/disk/control.sock status > /dev/null 2>&1; do sleep 0.1; done
+dpkg -i /nandu.deb
+nandu ctl /run/nandu/disk/control.sock status
+nandu stop /run/nandu/disk/control.sock
+wait
+dpkg -r nandu
+test ! -e /usr/bin/nandu
+test -e /etc/nandu/disk.toml
+";
+
+/// The package is installed in a root that mmdebstrap makes, starts a device by the line of its unit, is upgraded while that is served, and goes without what is
+/// its user's.
+fn in_bare_root(out: &Path) -> End {
+    let is_root = said(command("id -u")).is_ok_and(|id| id.trim() == "0");
+    if !has("mmdebstrap") || !is_root {
+        return End::Skipped("mmdebstrap is not installed, or this is not root".into());
+    }
+    let place = target_dir().join("bare-root");
+    let _ = fs::remove_dir_all(&place);
+    let prepared = || {
+        let system = fs::read_to_string("/etc/os-release").map_err(|e| format!("/etc/os-release: {e}"))?;
+        let suite = system.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+        let mut make = command("mmdebstrap --variant=minbase --quiet");
+        make.arg(suite.ok_or("/etc/os-release names no VERSION_CODENAME")?).arg(&place);
+        said(make)?;
+        let package = list(out).into_iter().find(|file| file.extension().is_some_and(|e| e == "deb"));
+        copy(&package.ok_or("there is no package")?, &place.join("nandu.deb"))?;
+        let unit = read(&root().join(UNIT))?;
+        let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart="));
+        let line = line.ok_or("the unit starts nothing")?.replace("%i", "disk");
+        write(&place.join("script"), &IN_ROOT.replace("LINE", &line))
+    };
+    End::from(prepared()).and(|| {
+        let mut script = Command::new("chroot");
+        script.arg(&place).args(["sh", "/script"]);
+        run(script)
+    })
+}
+
+/// What must lie in a package.
+const PARTS: [&str; 7] = [
+    "./usr/bin/nandu",
+    "./usr/lib/systemd/system/nandu@.service",
+    "./usr/share/man/man1/nandu.1.gz",
+    "./usr/share/man/man1/nandu-serve.1.gz",
+    "./usr/share/bash-completion/completions/nandu",
+    "./usr/share/doc/nandu/copyright",
+    "./etc/nandu/",
+];
+
+/// A package has its parts, for everybody to read.
+fn is_whole(package: &Path) -> Result<(), String> {
+    let mut contents = command("dpkg-deb --contents");
+    contents.arg(package);
+    let contents = said(contents)?;
+    for part in PARTS {
+        let line = contents.lines().find(|line| line.ends_with(&format!(" {part}")));
+        let line = line.ok_or_else(|| format!("{}: {part} is not in it", package.display()))?;
+        if line.as_bytes().get(7) != Some(&b'r') || !line.contains("root/root") {
+            return Err(format!("{}: {line}", package.display()));
+        }
+    }
+    Ok(())
 }
 
 /// Packages that the binary is made of, as `cargo metadata` has them.
@@ -295,6 +494,15 @@ mod tests {
         assert_eq!(read.get("hashes").list()[0].get("content").text(), "ab");
         assert_eq!(read.get("licenses").list()[0].get("expression").text(), "MIT OR Apache-2.0");
         assert!(!component(&part, "").contains("hashes"));
+    }
+
+    #[test]
+    fn the_service_manager_takes_the_unit() {
+        match unit() {
+            End::Passed => {}
+            End::Skipped(why) => eprintln!("skip: {why}"),
+            End::Failed(why) => panic!("{why}"),
+        }
     }
 
     #[test]

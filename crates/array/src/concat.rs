@@ -154,6 +154,11 @@ impl Machine for Concat {
         &self.limits
     }
 
+    fn left_over(&self, child: u8, below: &Limits) -> ByteLen {
+        let part = usize::from(child);
+        ByteLen(below.capacity.0.saturating_sub(self.ends[part] - self.start(part)))
+    }
+
     #[inline]
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &mut cx.requests[id];

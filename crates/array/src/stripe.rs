@@ -230,6 +230,10 @@ impl Machine for Stripe {
         &self.limits
     }
 
+    fn left_over(&self, _child: u8, below: &Limits) -> ByteLen {
+        ByteLen(below.capacity.0.saturating_sub(self.limits.capacity.0 / self.map.legs))
+    }
+
     #[inline]
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &mut cx.requests[id];

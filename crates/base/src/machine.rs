@@ -294,6 +294,12 @@ pub trait Machine: Send {
         None
     }
 
+    /// Bytes of a child with these limits in which nothing will ever be stored: what it has more than the others, and tails that are
+    /// no whole unit.
+    fn left_over(&self, _child: u8, _below: &Limits) -> ByteLen {
+        ByteLen::ZERO
+    }
+
     /// Whether it serves now and could not without this child.
     fn needs_child(&self, _child: u8) -> bool {
         false

@@ -22,7 +22,7 @@ pub mod table;
 pub mod talk;
 
 use nandu_experiment::{
-    Failure, failure, format, open, parallel, plan, race, replay, reproduce, source, tenancy, verdict,
+    Failure, failure, format, open, parallel, plan, race, replay, reproduce, room, source, tenancy, verdict,
 };
 
 use clap::Parser;

@@ -7,7 +7,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use support::{good, nandu_in, root};
 
-const COMMANDS: [&[&str]; 26] = [
+const COMMANDS: [&[&str]; 27] = [
     &[],
     &["demo"],
     &["run"],
@@ -33,6 +33,7 @@ const COMMANDS: [&[&str]; 26] = [
     &["trace", "generate"],
     &["trace", "mrc"],
     &["completions"],
+    &["man"],
     &["help"],
 ];
 
@@ -83,7 +84,7 @@ fn every_help_has_an_example() {
 
 /// Examples with files of the reader's own, that serve until they are told to stop, or whose end says something of the
 /// machines and not of the command line.
-const NOT_RUN: [&str; 17] = [
+const NOT_RUN: [&str; 18] = [
     "nandu verify",
     "my.toml",
     "a.toml",
@@ -98,6 +99,7 @@ const NOT_RUN: [&str; 17] = [
     "nandu assemble",
     "nandu stop",
     "completions bash >",
+    "nandu man",
     "schema >",
     "nandu demo",
     "/dev/",
@@ -122,4 +124,34 @@ fn the_examples_work() {
         }
     }
     assert!(ran >= 12, "only {ran} examples were run");
+}
+
+/// Where groff is installed it takes every page without a word.
+#[test]
+fn pages_of_the_manual_can_be_set() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = nandu_in(folder.path(), &["man", "--into", "pages"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let pages = support::files(&folder.path().join("pages"));
+    assert!(pages.contains(&"nandu.1".into()) && pages.contains(&"nandu-serve.1".into()), "{pages:?}");
+    let one = nandu_in(folder.path(), &["man", "serve"]);
+    let file = std::fs::read_to_string(folder.path().join("pages/nandu-serve.1")).expect("it is there");
+    assert_eq!((one.code, one.out), (0, file));
+    let unknown = nandu_in(folder.path(), &["man", "serv"]);
+    assert!(unknown.code == 2 && unknown.err.contains("there is no command `serv`"), "{}", unknown.err);
+    for page in pages {
+        let path = folder.path().join("pages").join(&page);
+        let set = std::process::Command::new("groff")
+            .args(["-man", "-Tutf8", "-ww", "-P", "-cbou"])
+            .arg(&path)
+            .output();
+        let Ok(set) = set else {
+            eprintln!("skip: groff is not installed");
+            return;
+        };
+        let said = String::from_utf8_lossy(&set.stderr);
+        assert!(set.status.success() && said.is_empty(), "{page}: {said}");
+        let text = String::from_utf8_lossy(&set.stdout);
+        assert!(text.contains("SYNOPSIS") && text.contains("EXIT STATUS"), "{page}: {text}");
+    }
 }

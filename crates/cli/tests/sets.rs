@@ -243,3 +243,90 @@ fn a_member_that_was_made_longer_is_found() {
         members.split(' ').for_each(|member| std::fs::remove_file(dir.join(member)).expect("it is there"));
     }
 }
+
+#[test]
+fn what_of_a_device_stays_unused_is_said() {
+    let dir = folder();
+    let dir = dir.path();
+    let stack = "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"small\", \"big\"]\n\
+        [device.small]\nkind = \"file\"\npath = \"small.img\"\nsize = \"500 GiB\"\n\
+        [device.big]\nkind = \"file\"\npath = \"big.img\"\nsize = \"1 TiB\"\n\
+        [export.row]\ndevice = \"s\"\n[device.s]\nkind = \"stripe\"\nlegs = [\"x\"]\nchunk = \"1 MiB\"\n\
+        [device.x]\nkind = \"file\"\npath = \"x.img\"\nsize = \"5632 KiB\"\n";
+    std::fs::write(dir.join("two.toml"), stack).expect("the folder is ours");
+    std::fs::File::create(dir.join("x.img")).and_then(|file| file.set_len(8 << 20)).expect("it is sparse");
+    let text = ok(dir, "check two.toml");
+    let row = |name: &str| {
+        text.lines().find(|line| line.trim_start().starts_with(&format!("{name} "))).expect("its row")
+    };
+    assert!(row("big").contains("524 GiB unused"), "{text}");
+    assert!(!row("small").contains("unused"), "{text}");
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(joined.contains("512 KiB unused, 2.50 MiB of its file unused"), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&ok(dir, "check two.toml --json")).expect("it prints JSON");
+    let devices = json["stacks"][0]["devices"].as_array().expect("devices");
+    let of = |name: &str| {
+        let device = devices.iter().find(|device| device["name"] == name).expect("it is there");
+        (device["unused_bytes"].as_u64().expect("a number"), device["file_unused_bytes"].as_u64())
+    };
+    // The map of regions of the larger one is larger.
+    assert!((523..=524).contains(&(of("big").0 >> 30)), "{:?}", of("big"));
+    assert_eq!((of("small"), of("m")), ((0, Some(0)), (0, Some(0))));
+    assert_eq!(of("x"), (512 << 10, Some(5 << 19)));
+}
+
+#[test]
+fn a_set_of_unlike_members_says_what_it_does_not_use() {
+    let dir = folder();
+    let dir = dir.path();
+    for (name, size) in [("small.img", 16 << 20), ("big.img", 48 << 20)] {
+        std::fs::File::create(dir.join(name)).and_then(|file| file.set_len(size)).expect("it is sparse");
+    }
+    let made = ok(dir, "create mirror a=small.img b=big.img --assume-clean -o disk.toml");
+    assert!(made.contains("32 MiB of b stay unused") && !made.contains("of a stay"), "{made}");
+    let made = ok(dir, "create stripe x.img y.img --size 16MiB -o even.toml");
+    assert!(!made.contains("unused"), "{made}");
+}
+
+#[test]
+fn a_leg_is_as_large_as_its_file_unless_the_stack_file_says() {
+    let dir = folder();
+    let dir = dir.path();
+    let stack = "[export.data]\ndevice = \"a\"\n[device.a]\nkind = \"file\"\npath = \"a.img\"\n";
+    std::fs::write(dir.join("disk.toml"), stack).expect("the folder is ours");
+    for command in ["serve disk.toml --create --run true", "check disk.toml"] {
+        let why = refused(dir, command);
+        assert!(why.contains("a.img is not there") && why.contains("truncate -s 10G a.img"), "{why}");
+    }
+    assert_eq!(files(dir), ["disk.toml"]);
+    let file = std::fs::File::create(dir.join("a.img")).expect("a file");
+    file.set_len(7 << 20).expect("it is sparse");
+    assert!(ok(dir, "check disk.toml").contains("7 MiB"), "{}", ok(dir, "check disk.toml"));
+    serves(dir, "disk.toml");
+    // A file that is longer at the next start is a larger export.
+    file.set_len(9 << 20).expect("it is sparse");
+    assert!(ok(dir, "check disk.toml").contains("9 MiB"));
+    serves(dir, "disk.toml");
+}
+
+#[test]
+fn members_that_were_made_longer_are_named_with_what_to_do() {
+    let dir = folder();
+    let dir = dir.path();
+    ok(dir, "create mirror a.img b.img --size 32MiB --assume-clean -o disk.toml");
+    let text = std::fs::read_to_string(dir.join("disk.toml")).expect("it was written");
+    for name in ["a.img", "b.img"] {
+        let file = std::fs::File::options().write(true).open(dir.join(name)).expect("it is there");
+        file.set_len(48 << 20).expect("it is sparse");
+    }
+    std::fs::write(dir.join("longer.toml"), text.replace("32 MiB", "48 MiB")).expect("the folder is ours");
+    for command in ["serve longer.toml --run true", "serve longer.toml --create --run true"] {
+        let why = refused(dir, command);
+        assert!(why.contains("truncate -s 33554432"), "{command}: {why}");
+    }
+    // A stack file that says the size serves them as they are, and what is behind is said.
+    serves(dir, "disk.toml");
+    let text = ok(dir, "check disk.toml").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("16 MiB of its file unused"), "{text}");
+}

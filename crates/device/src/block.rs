@@ -34,8 +34,9 @@ pub struct MemoryConfig {
 pub struct FileConfig {
     /// The file or block device behind this leaf in the server.
     pub path: String,
-    /// Capacity in bytes, a multiple of the sector. From 4 KiB to 1 EiB.
-    pub size: ByteLen,
+    /// Capacity in bytes, a multiple of the sector. From 4 KiB to 1 EiB. Default: the length of the file or block device, which is
+    /// there then.
+    pub size: Option<ByteLen>,
     /// Whether the server bypasses the page cache. Default false.
     #[serde(default)]
     pub direct: bool,
@@ -116,15 +117,19 @@ impl DeviceConfig for FileConfig {
                 format!("{} is not a power of two from 512 B to 64 KiB", self.sector),
             ));
         }
+        let Some(size) = self.size else {
+            let why = "the length of its file was not looked up: give a size";
+            return Err(BuildError::at("size", why));
+        };
         let limits = Limits {
             align: sector as u32,
-            preferred: Limits::plain(self.size).preferred.max(sector as u32),
+            preferred: Limits::plain(size).preferred.max(sector as u32),
             dma_align: sector as u32,
             volatile_cache: true,
-            ..Limits::plain(self.size)
+            ..Limits::plain(size)
         };
         let spec = BlockSpec {
-            capacity: self.size,
+            capacity: size,
             path: Some(self.path.clone()),
             direct: self.direct,
             latency: self.latency,
@@ -239,5 +244,6 @@ mod tests {
         assert_eq!(key(&memory(), "size = 8192\nbandwidth = 0"), Some("bandwidth"));
         assert_eq!(key(&file(), "size = 8192\npath = \"x\"\nsector = 1000"), Some("sector"));
         assert_eq!(key(&file(), "size = 8192\npath = \"\""), Some("path"));
+        assert_eq!(key(&file(), "path = \"x\""), Some("size"), "nobody has looked at the file");
     }
 }

@@ -20,6 +20,7 @@ pub mod plan;
 pub mod race;
 pub mod replay;
 pub mod reproduce;
+pub mod room;
 pub mod source;
 pub mod sweep;
 pub mod talk;

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::format::percent;
 use crate::replay::{Replay, is_file_of_columns};
-use crate::tenancy;
+use crate::{room, tenancy};
 use nandu_base::registry::nearest;
 use nandu_base::{ByteLen, Registry};
 use nandu_stack::{BuildOptions, Built, BuiltPart, Stack, StackFile, Workload};
@@ -89,13 +89,14 @@ fn missing(name: &str) -> Failure {
         .with_help("`nandu list stacks` shows the built-in stacks")
 }
 
-/// `file` with `sets` put over it, each a dotted path and its value; what has no value is left out.
+/// `file` with `sets` put over it, each a dotted path and its value; what has no value is left out. Leaves without a size are as large as their
+/// files.
 pub fn with_sets(file: StackFile, sets: &[(String, String)]) -> Result<StackFile, Failure> {
     let over = |file: StackFile, (path, value): &(String, String)| match value.as_str() {
         "" => file.without(path),
         value => file.with_set(path, value),
     };
-    Ok(sets.iter().try_fold(file, over)?)
+    room::with_lengths(sets.iter().try_fold(file, over)?)
 }
 
 /// The name that `NAME=STACK` gives, and the stack.

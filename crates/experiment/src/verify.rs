@@ -35,8 +35,11 @@ pub fn shape(name: Option<&str>, around: Option<&str>, registry: &Registry) -> R
     match open::text(name) {
         Ok((text, shown)) => {
             // Checked under its own name, so that a mistake is found with its place.
-            StackFile::parse(&text, &shown)?.load(registry)?;
-            Ok(Shape::File(text))
+            let file = StackFile::parse(&text, &shown)?;
+            let lacks_sizes = !file.leaves_without_size().is_empty();
+            let file = open::with_sets(file, &[])?;
+            file.load(registry)?;
+            Ok(Shape::File(if lacks_sizes { file.to_text() } else { text }))
         }
         Err(failure) => {
             let families: Vec<&str> = Family::ALL.iter().map(|f| f.0).collect();

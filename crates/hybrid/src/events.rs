@@ -12,6 +12,11 @@ impl Machine for Hybrid {
         &self.limits
     }
 
+    fn left_over(&self, child: u8, below: &Limits) -> ByteLen {
+        let unit = self.rings.get(usize::from(child)).map_or(self.page, |ring| ring.shape.unit_bytes());
+        ByteLen(below.capacity.0 % unit)
+    }
+
     fn keeps_records(&self) -> bool {
         true
     }

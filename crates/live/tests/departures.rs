@@ -135,10 +135,6 @@ fn a_leg_that_is_failed_by_command_says_so() {
     let served = Served::start(options(&stack, dir.path()));
     let send = |line: &str| ctl::send(&served.control, &line.parse().expect("a command"));
     send("fail b").expect("it can be failed");
-    // Until the other leg has said durably that it goes on alone that is being found out.
-    wait_for("it to be out", || {
-        (member(&served.status()["devices"]["m"], "b")["use"] == "out").then_some(())
-    });
     let status = served.status();
     let b = member(&status["devices"]["m"], "b");
     assert!(b["use"] == "out" && b["why"] == "it was given up by command" && b["errno"].is_null(), "{b}");
@@ -354,5 +350,45 @@ fn a_leg_below_other_layers_is_taken_back() {
         wait_for("it to be used again", || (m()["health"] == "whole").then_some(()));
         client.disconnect();
         server.stop();
+    }
+}
+
+/// The status is asked for in the same breath, while the other leg is still being told that it is alone.
+#[test]
+fn a_leg_that_is_given_up_is_out_at_once_and_the_reason_is_told() {
+    for kind in ["mirror", "parity"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let stack = match kind {
+            "mirror" => mirror(),
+            _ => format!(
+                "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"parity\"\nlegs = [\"a\", \"b\", \"c\"]\nchunk = \"16 KiB\"\n\
+                 journal_size = \"320 KiB\"\ninitial_sync = \"assume-clean\"\n{}{}{}",
+                file("a", "a.img"),
+                file("b", "b.img"),
+                file("c", "c.img")
+            ),
+        };
+        let served = Served::start(options(&stack, dir.path()));
+        wait_for("the set to be whole", || {
+            (served.status()["devices"]["m"]["health"] == "whole").then_some(())
+        });
+        let mut client = served.connect("data");
+        client.write(0, &[1; 4096]);
+        let mut stream = std::os::unix::net::UnixStream::connect(&served.control).expect("it listens");
+        stream.write_all(b"fail b\nstatus\n").expect("it listens");
+        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(stream)).map_while(Result::ok);
+        let mut answer =
+            || -> Value { serde_json::from_str(&lines.next().expect("an answer")).expect("JSON") };
+        assert_eq!(answer()["state"], "faulty");
+        let status = answer();
+        let b = member(&status["devices"]["m"], "b");
+        assert_eq!(
+            (&b["use"], &b["why"]),
+            (&"out".into(), &"it was given up by command".into()),
+            "{kind}: {b}"
+        );
+        assert!(b["since"].is_string(), "{b}");
+        client.disconnect();
+        served.stop();
     }
 }

@@ -4,11 +4,12 @@ mod common;
 
 use common::client::Client;
 use common::process::{HANDED, Process, be_a_server};
-use common::{DEADLINE, Served, options};
+use common::{DEADLINE, Served, options, prometheus};
 use nandu_live::{Report, ServeOptions, Stopper, ctl, serve};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
 const MEMORY: &str = "[export.data]\ndevice = \"leg\"\n[export.view]\ndevice = \"leg\"\nread_only = true\n[device.leg]\nkind = \"memory\"\nsize = \"8 MiB\"\n";
@@ -183,13 +184,8 @@ fn figures_are_told_over_http_whatever_a_client_there_does() {
     assert_eq!(value(&said, "nandu_leg_state{leg=\"leg\",state=\"active\"}"), 1);
     assert_eq!(value(&said, "nandu_connections"), 1);
     assert_eq!(value(&said, "nandu_export_errors_total{export=\"data\",op=\"write\"}"), 0);
-    // Each figure is declared once, before its samples.
-    let mut declared = std::collections::BTreeSet::new();
-    for line in said.lines() {
-        if let Some(rest) = line.strip_prefix("# TYPE ") {
-            assert!(declared.insert(rest.split(' ').next().expect("a name").to_string()), "{line}");
-        }
-    }
+    let (_, page) = said.split_once("\r\n\r\n").expect("a head and a page");
+    assert_eq!(prometheus::flaws(page), Vec::<String>::new());
     stopper.stop();
     thread.join().expect("no panic").expect("a clean end");
     assert!(std::net::TcpStream::connect(&address).is_err(), "nobody listens any more");
@@ -220,4 +216,85 @@ fn a_command_hears_what_changes() {
         assert!(all.lines().any(|heard| heard == line), "{line:?} in\n{all}");
     }
     server.stop();
+}
+
+/// A stack in which every figure has samples: two exports of two tenants with limits over a queue, a mirror with a leg that was given up, a resync.
+#[test]
+fn what_is_told_to_prometheus_is_what_it_reads() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let stack = "[export.data]\ndevice = \"x\"\ntenant = \"a\"\n[export.more]\ndevice = \"y\"\ntenant = \"b\"\n\
+        [tenant.a]\nweight = 3\nmax = { rbps = \"1 GiB\", wbps = \"1 GiB\", riops = 100000, wiops = 100000 }\n[tenant.b]\n\
+        [device.x]\nkind = \"slice\"\nbelow = \"q\"\nsize = \"4 MiB\"\n[device.y]\nkind = \"slice\"\nbelow = \"q\"\noffset = \"4 MiB\"\n\
+        [device.q]\nkind = \"queue\"\nbelow = \"m\"\n\
+        [device.m]\nkind = \"mirror\"\nlegs = [\"l\", \"r\"]\nregion_size = \"64 KiB\"\nresync_rate = \"1 MiB\"\n\
+        [device.l]\nkind = \"file\"\npath = \"l.img\"\nsize = \"16 MiB\"\n[device.r]\nkind = \"memory\"\nsize = \"16 MiB\"\n";
+    let served = Served::start(options(stack, dir.path()));
+    let say = |line: &str| ctl::send(&served.control, &line.parse().expect("a command")).expect("it is done");
+    let page = || say("metrics")["metrics"].as_str().expect("a page").to_string();
+    for export in ["data", "more"] {
+        let mut client = served.connect(export);
+        client.write(0, &[1; 4096]);
+        client.flush();
+        assert_eq!(client.read(0, 4096), [1; 4096]);
+        client.disconnect();
+    }
+    let mut pages = vec![page()];
+    say("fail r anyway");
+    pages.push(page());
+    for page in &pages {
+        assert_eq!(prometheus::flaws(page), Vec::<String>::new(), "{page}");
+    }
+    let samples = |name: &str| pages.iter().any(|page| page.lines().any(|line| line.starts_with(name)));
+    for name in [
+        "nandu_device_upkeep_left_bytes{",
+        "nandu_leg_errno{",
+        "nandu_tenant_read_bytes_limit{",
+        "nandu_device_health{",
+    ] {
+        assert!(samples(name), "{name}: the test is to show it: {}", pages.concat());
+    }
+    served.stop();
+    for page in &pages {
+        let piped = Stdio::piped;
+        let promtool = Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(piped())
+            .stdout(piped())
+            .stderr(piped())
+            .spawn();
+        let Ok(mut promtool) = promtool else {
+            eprintln!("skip: promtool is not installed");
+            return;
+        };
+        std::io::Write::write_all(&mut promtool.stdin.take().expect("a pipe"), page.as_bytes())
+            .expect("it reads");
+        let ended = promtool.wait_with_output().expect("it ends");
+        let said =
+            String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success() && said.is_empty(), "{said}");
+    }
+}
+
+#[test]
+fn a_page_that_is_wrong_is_seen() {
+    let good = "# HELP a_total A.\n# TYPE a_total counter\na_total{x=\"1\"} 1\na_total{x=\"2\"} 1\n\
+        # HELP h H.\n# TYPE h histogram\nh_bucket{le=\"1\"} 1\nh_bucket{le=\"+Inf\"} 2\nh_sum 3\nh_count 2\n";
+    assert_eq!(prometheus::flaws(good), Vec::<String>::new());
+    for (what, by) in [
+        ("# HELP h H.\n", ""),
+        ("# TYPE a_total counter\n", ""),
+        ("# TYPE h histogram\n", "# TYPE h histogram\n# TYPE h histogram\n"),
+        ("x=\"2\"", "x=\"1\""),
+        ("a_total{x=\"2\"} 1\n", "b 1\n"),
+        ("h_bucket{le=\"1\"} 1", "h_bucket{le=\"1\"} 3"),
+        ("h_bucket{le=\"+Inf\"} 2\n", ""),
+        ("h_count 2", "h_count 1"),
+        ("{x=\"2\"}", "{x=2}"),
+        ("{x=\"2\"}", "{9=\"2\"}"),
+        ("h_sum 3", "h_sum x"),
+        ("h_sum 3", "a_total{x=\"3\"} 3\nh_sum 3"),
+    ] {
+        assert!(good.contains(what));
+        assert!(!prometheus::flaws(&good.replacen(what, by, 1)).is_empty(), "{what} as {by}");
+    }
 }

@@ -358,3 +358,105 @@ fn holes_of_files_are_told_and_a_hint_to_cache_changes_nothing() {
     assert_eq!(map("striped").iter().map(|part| part.2).max(), Some(data), "nothing is known of it");
     server.stop();
 }
+
+/// A server of others that is our client: what its clients write comes here, and comes back.
+#[test]
+fn nbdkit_serves_what_it_gets_from_us() {
+    if !["nbdkit", "nbdcopy", "qemu-io"].into_iter().all(have) {
+        return;
+    }
+    let dir = dir();
+    let process = Process::start(&mirror(), dir.path());
+    let ours = format!("uri={}", process.uri());
+    let (before, after) = (dir.path().join("before"), dir.path().join("after"));
+    let bytes = process.status()["exports"][0]["bytes"].as_u64().expect("a size");
+    std::fs::write(&before, patchy(bytes)).expect("a file");
+    let line = format!(
+        "nbdcopy --flush '{}' \"$uri\" && nbdcopy \"$uri\" '{}' && qemu-io -f raw -c 'write -P 9 64k 64k' -c 'write -z 128k 64k' -c flush \
+         -c 'read -P 9 64k 64k' -c 'read -P 0 128k 64k' \"$uri\"",
+        before.display(),
+        after.display()
+    );
+    // checkwrite compares all that is written with what is there; the others pass everything on.
+    let output = run(
+        "nbdkit",
+        &[
+            "--exit-with-parent",
+            "-U",
+            "-",
+            "--filter=log",
+            "--filter=stats",
+            "nbd",
+            &ours,
+            "logfile=/dev/null",
+            "statsfile=/dev/null",
+            "--run",
+            &line,
+        ],
+    );
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(!said.contains("verification failed") && !said.contains("error"), "{said}");
+    assert!(std::fs::read(&before).expect("it is there") == std::fs::read(&after).expect("it is there"));
+    let mut client = Client::connect(&process.socket, "data");
+    assert_eq!(client.read(64 << 10, 64 << 10), vec![9; 64 << 10]);
+    assert_eq!(client.read(128 << 10, 64 << 10), vec![0; 64 << 10]);
+    client.disconnect();
+    let check = ["--exit-with-parent", "-U", "-", "--filter=checkwrite", "nbd", &ours, "--run"];
+    // What was copied is not what is there any more, and the filter says so; what is there passes.
+    let now = format!("nbdcopy \"$uri\" '{}'", after.display());
+    run("nbdkit", &[&check[..], &[&now]].concat());
+    let same = format!("nbdcopy '{}' \"$uri\"", after.display());
+    run("nbdkit", &[&check[..], &[&same]].concat());
+    process.stop();
+    assert_legs_equal(dir.path(), bytes);
+}
+
+/// The smallest block is told, and what is no multiple of it is refused and harms nothing; nbdkit in between makes whole blocks of it.
+#[test]
+fn bytes_below_a_block_are_refused_and_a_filter_of_nbdkit_takes_them() {
+    let dir = dir();
+    let process = Process::start(&mirror(), dir.path());
+    let mut client = Client::connect(&process.socket, "data");
+    client.write(0, &[7; 4096]);
+    for (command, offset, data) in
+        [(cmd::READ, 0, &[][..]), (cmd::READ, 511, &[]), (cmd::WRITE, 0, &[1]), (cmd::WRITE, 1000, &[1])]
+    {
+        let refused = client.call(command, 0, offset, 1, data);
+        assert_eq!(refused, Err(22), "EINVAL");
+    }
+    assert_eq!(client.read(0, 4096), [7; 4096]);
+    client.disconnect();
+    if ["nbdkit", "nbdcopy", "nbdinfo"].into_iter().all(have) {
+        let uri = process.uri();
+        let info = run("nbdinfo", &[&uri]);
+        assert!(String::from_utf8_lossy(&info.stdout).contains("block_size_minimum: 512"));
+        let odd = dir.path().join("odd");
+        std::fs::write(&odd, [5; 1000]).expect("a file");
+        let alone = std::process::Command::new("nbdcopy").arg(&odd).arg(&uri).output().expect("it starts");
+        assert!(
+            !alone.status.success(),
+            "nbdcopy makes no whole blocks by itself: the manual need not name the filter"
+        );
+        let line = format!("nbdcopy --flush '{}' \"$uri\"", odd.display());
+        let ours = format!("uri={uri}");
+        run(
+            "nbdkit",
+            &[
+                "--exit-with-parent",
+                "-U",
+                "-",
+                "--filter=blocksize",
+                "nbd",
+                &ours,
+                "minblock=512",
+                "--run",
+                &line,
+            ],
+        );
+        let mut client = Client::connect(&process.socket, "data");
+        let found = client.read(0, 4096);
+        assert_eq!((&found[..1000], &found[1000..]), (&[5; 1000][..], &[7; 3096][..]));
+        client.disconnect();
+    }
+    process.stop();
+}

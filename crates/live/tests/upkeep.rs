@@ -118,6 +118,87 @@ fn the_stack_file_names_the_new_file_of_a_leg_and_is_kept_as_it_was() {
     assert_eq!(byte(dir.path(), "third.img", 8192), 7);
 }
 
+/// What was the stack file before a leg moved is a file like any other: its number may be that of a new disk.
+#[test]
+fn the_stack_file_is_the_one_that_bears_its_name_now() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("m.toml");
+    std::fs::write(&path, stack("")).expect("it is ours");
+    let server =
+        Served::start(ServeOptions { stack_file: Some(path.clone()), ..options(&stack(""), dir.path()) });
+    at_rest(&server);
+    std::fs::hard_link(&path, dir.path().join("disk.img")).expect("it is ours");
+    ask(&server, "replace b with other.img").expect("a has everything");
+    at_rest(&server);
+    let disk = std::fs::File::options().write(true).open(dir.path().join("disk.img")).expect("it is there");
+    disk.set_len(0).and_then(|()| disk.set_len(SIZE)).expect("it is blank now");
+    let no = ask(&server, "replace b with m.toml").expect_err("it is the stack file");
+    assert!(no.contains("it is the stack file"), "{no}");
+    ask(&server, "replace b with disk.img").expect("it is blank");
+    at_rest(&server);
+    server.stop();
+}
+
+/// The file of a leg is deleted, which is seen at the next flush; the first spare holds something, and the second one is taken.
+#[test]
+fn a_spare_takes_the_place_of_a_leg_that_fails_and_of_none_that_is_failed_by_command() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("m.toml");
+    std::fs::write(&path, stack("")).expect("it is ours");
+    std::fs::write(dir.path().join("full.img"), vec![1; SIZE as usize]).expect("it is ours");
+    let of = |spares: &[&str], create| ServeOptions {
+        create,
+        spares: spares.iter().map(Into::into).collect(),
+        stack_file: Some(path.clone()),
+        ..options(&std::fs::read_to_string(&path).expect("it is there"), dir.path())
+    };
+    match Served::try_start(of(&["spare.img"], true)) {
+        Err(error @ ServeError::Spare { .. }) => {
+            assert!(error.exit_code() == 2 && error.to_string().contains("truncate -s"), "{error}");
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it is not there"),
+    }
+    let blank = std::fs::File::create(dir.path().join("spare.img")).expect("a file");
+    blank.set_len(SIZE).expect("it is sparse");
+    let heard = dir.path().join("heard");
+    let command = format!("echo \"$NANDU_EVENT $NANDU_DEVICE\" >> '{}'", heard.display());
+    let server =
+        Served::start(ServeOptions { on_change: Some(command), ..of(&["full.img", "spare.img"], true) });
+    let mut client = Client::connect(&server.socket, "data");
+    client.write(8192, &[7; 4096]);
+    client.flush();
+    at_rest(&server);
+    let spares = || ask(&server, "status").expect("a status")["spares"].as_array().expect("a list").len();
+    ask(&server, "fail b").expect("a has everything");
+    client.write(0, &[8; 4096]);
+    client.flush();
+    ask(&server, "add b").expect("it is in order");
+    at_rest(&server);
+    assert_eq!(spares(), 2, "an operator knows what he does");
+    std::fs::remove_file(dir.path().join("b.img")).expect("it is there");
+    client.write(65_536, &[9; 4096]);
+    client.flush();
+    wait_for("the second spare to be taken", || (spares() == 0).then_some(()));
+    at_rest(&server);
+    let events = wait_for("word of it", || {
+        let events = std::fs::read_to_string(&heard).unwrap_or_default();
+        events.contains("spare-taken b").then_some(events)
+    });
+    assert!(events.contains("spare-refused b"), "{events}");
+    wait_for("the stack file to name it", || {
+        std::fs::read_to_string(&path).expect("it is there").contains("spare.img").then_some(())
+    });
+    server.stop();
+    for at in [0, 8192, 65_536] {
+        assert_eq!(byte(dir.path(), "spare.img", at), byte(dir.path(), "a.img", at), "at {at}");
+    }
+    assert_eq!(std::fs::read(dir.path().join("full.img")).expect("it is there"), vec![1; SIZE as usize]);
+    let server = Served::start(of(&[], false));
+    assert_eq!(mirror(&server)["health"], "whole");
+    server.stop();
+}
+
 #[test]
 fn a_leg_that_was_wiped_is_filled_when_it_is_replaced_and_not_when_it_is_added() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -49,7 +49,7 @@ impl Experiment {
     }
 
     fn of(registry: &Registry, text: &str, shown: &str, source: &str) -> Result<Experiment, Failure> {
-        let file = StackFile::parse(text, shown)?;
+        let file = open::with_sets(StackFile::parse(text, shown)?, &[])?;
         file.load(registry)?;
         let (registry, source) = (Arc::new(registry.clone()), source.into());
         Ok(Experiment { registry, file, source, replay: Replay::default() })

@@ -1151,8 +1151,6 @@ class File(Device):
     _kind: ClassVar[str] = "file"
     path: str
     """The file or block device behind this leaf in the server."""
-    size: int | str
-    """Capacity in bytes, a multiple of the sector. From 4 KiB to 1 EiB."""
     bandwidth: int | str | None = None
     """Modelled transfer in the simulator, in bytes per second. Default 500 MB, at least 1 KiB."""
     description: str | None = None
@@ -1163,6 +1161,9 @@ class File(Device):
     """Modelled time of one request in the simulator, before its data moves. Default 80 us, at most 1 h."""
     sector: int | str | None = None
     """Alignment of offsets, lengths and, with `direct`, buffers. Default 512 B; a power of two up to 64 KiB."""
+    size: int | str | None = None
+    """Capacity in bytes, a multiple of the sector. From 4 KiB to 1 EiB. Default: the length of the file or block device, which is
+    there then."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -288,6 +288,11 @@ impl Machine for Integrity {
         &self.limits
     }
 
+    fn left_over(&self, _child: u8, below: &Limits) -> ByteLen {
+        let tail = below.capacity.0.saturating_sub(self.layout.end);
+        ByteLen(tail + self.layout.tags - self.layout.capacity().0)
+    }
+
     fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
         self.opening.how = how;
         (self.below_lost, self.below_refused) = (false, false);

@@ -1,6 +1,7 @@
 //! The mirror as a machine: what the driver calls.
 
 use super::figures::Counts;
+use super::layout::PAGE;
 use super::leg::Place as Standing;
 use super::member::Proc;
 use super::region_map::D;
@@ -13,6 +14,11 @@ use nandu_base::{
 impl Machine for Mirror {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn left_over(&self, child: u8, _below: &Limits) -> ByteLen {
+        let layout = &self.layouts[usize::from(child)];
+        ByteLen(layout.data.0 - self.limits.capacity.0 + layout.leg.0 % PAGE)
     }
 
     fn keeps_records(&self) -> bool {
@@ -136,7 +142,10 @@ impl Machine for Mirror {
         Some(match leg.place {
             Standing::Member => ChildUse::Used,
             Standing::Joining | Standing::Opening => ChildUse::Coming,
-            Standing::Out if leg.back || !matches!(self.proc, Proc::None) => ChildUse::Coming,
+            // One that has failed is not taken before it says that it is back, whatever goes on beside.
+            Standing::Out if leg.back || !leg.failed && matches!(self.proc, Proc::Open(_)) => {
+                ChildUse::Coming
+            }
             Standing::Out => ChildUse::Out,
         })
     }

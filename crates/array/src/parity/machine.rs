@@ -1,6 +1,7 @@
 //! The array as a machine: what the driver calls.
 
 use super::figures::Counts;
+use super::layout::PAGE;
 use super::piece::{Answer, Kind, Phase, Piece};
 use super::{NONE, Parity, Run, SCRUB, STALL, Tag, bits};
 use nandu_base::{
@@ -11,6 +12,11 @@ use nandu_base::{
 impl Machine for Parity {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn left_over(&self, child: u8, _below: &Limits) -> ByteLen {
+        let layout = &self.legs[usize::from(child)].layout;
+        ByteLen(layout.journal - self.geometry.data + layout.leg.0 % PAGE)
     }
 
     fn keeps_records(&self) -> bool {
@@ -129,7 +135,10 @@ impl Machine for Parity {
 
     fn child_use(&self, child: u8) -> Option<ChildUse> {
         let leg = usize::from(child);
-        let comes = self.legs[leg].back || self.run == Run::Opening || self.members.is_joining(leg);
+        // One that has failed is not taken before it says that it is back, whatever goes on beside.
+        let is_looked_at = self.run == Run::Opening || self.members.is_joining(leg);
+        let has_failed = self.legs[leg].failed || self.legs[leg].lost;
+        let comes = self.legs[leg].back || !has_failed && is_looked_at;
         Some(match (self.run == Run::Running && self.legs[leg].is_in(), comes) {
             (true, _) => ChildUse::Used,
             (false, true) => ChildUse::Coming,

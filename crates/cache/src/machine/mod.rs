@@ -325,6 +325,10 @@ impl Machine for Cache {
         &self.limits
     }
 
+    fn left_over(&self, _child: u8, below: &Limits) -> ByteLen {
+        ByteLen(below.capacity.0.saturating_sub(self.limits.capacity.0))
+    }
+
     fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {
         if cx.pool.content() != Content::Nothing || self.prefetch.hears_of_waste() {
             self.directory.gone = Some(Vec::new());

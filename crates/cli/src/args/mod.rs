@@ -126,6 +126,9 @@ pub enum Command {
         /// The shell.
         shell: Shell,
     },
+    /// Print pages of the manual, or write all of them into a folder
+    #[command(after_help = "Examples:\n  nandu man serve | man -l -\n  nandu man --into man1")]
+    Man(ManArgs),
 }
 
 const CREATE_EXAMPLES: &str = "\
@@ -633,6 +636,9 @@ pub struct ServeArgs {
     /// $NANDU_DEVICE, $NANDU_LEG, $NANDU_MESSAGE and $NANDU_TIME
     #[arg(long, value_name = "CMD")]
     pub on_change: Option<String>,
+    /// A blank file or device that takes the place of a leg that fails; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub spare: Vec<PathBuf>,
     /// Append the log to a file instead of standard error; SIGHUP opens it anew
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
@@ -834,6 +840,17 @@ pub enum Listed {
     Figures,
     /// Built-in stacks.
     Stacks,
+}
+
+/// `nandu man`.
+#[derive(Args, Debug)]
+pub struct ManArgs {
+    /// The command; without it the page of the program
+    #[arg(value_name = "COMMAND")]
+    pub command: Option<String>,
+    /// Write all pages into this folder: nandu.1, nandu-serve.1 and so on
+    #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
+    pub into: Option<PathBuf>,
 }
 
 /// `nandu check`.

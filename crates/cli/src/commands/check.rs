@@ -6,6 +6,7 @@ use crate::format::{short_hash, size};
 use crate::open::{self, Opened, Spare, open};
 use crate::output;
 use crate::plan;
+use crate::room::{LeftOver, left_over};
 use crate::table::Table;
 use nandu_stack::Built;
 use serde::Serialize;
@@ -50,6 +51,7 @@ fn show(opened: &Opened, built: &Built) -> String {
     }
     let mut table =
         Table::new(["<device", "<kind", "capacity", "align", "preferred", "max I/O", "depth", "<notes"]);
+    let left = left_over(&opened.stack, built);
     for export in &built.exports {
         table.row([
             format!("[{}]", export.name),
@@ -61,7 +63,7 @@ fn show(opened: &Opened, built: &Built) -> String {
             String::new(),
             if export.table.read_only { "read only".into() } else { String::new() },
         ]);
-        branch(&mut table, built, export.node, 1);
+        branch(&mut table, built, &left, export.node, 1);
     }
     let _ = write!(out, "\n{table}");
     for workload in &opened.stack.workloads {
@@ -78,7 +80,7 @@ fn place(built: &Built, export: &str) -> usize {
     built.exports.iter().position(|e| e.name == export).unwrap_or(0)
 }
 
-fn branch(table: &mut Table, built: &Built, node: u32, depth: usize) {
+fn branch(table: &mut Table, built: &Built, left: &[LeftOver], node: u32, depth: usize) {
     let part = &built.parts[node as usize];
     let limits = part.machine.limits();
     let mut notes = Vec::new();
@@ -92,6 +94,7 @@ fn branch(table: &mut Table, built: &Built, node: u32, depth: usize) {
         notes.push("writes in order".into());
     }
     notes.extend(Spare::of(part).map(Spare::words));
+    notes.extend(left[node as usize].words(size));
     let max_io = limits.max_io.0;
     table.row([
         format!("{}{}", "  ".repeat(depth), part.name),
@@ -104,7 +107,7 @@ fn branch(table: &mut Table, built: &Built, node: u32, depth: usize) {
         notes.join(", "),
     ]);
     for &child in &part.children {
-        branch(table, built, child, depth + 1);
+        branch(table, built, left, child, depth + 1);
     }
 }
 
@@ -148,6 +151,10 @@ struct CheckedDevice<'a> {
     erase_unit_bytes: Option<u64>,
     program_order: bool,
     volatile_cache: bool,
+    /// Of `capacity_bytes`: nothing will ever be stored in them.
+    unused_bytes: u64,
+    /// Behind `capacity_bytes`, of a file or block device that is there.
+    file_unused_bytes: u64,
     /// Of an SSD.
     #[serde(flatten)]
     spare: Option<Spare>,
@@ -161,7 +168,8 @@ impl<'a> Checked<'a> {
             capacity_bytes: open::capacity(built, i).0,
             read_only: e.table.read_only,
         });
-        let devices = built.parts.iter().map(|part| {
+        let left = left_over(&opened.stack, built);
+        let devices = built.parts.iter().zip(left).map(|(part, left)| {
             let limits = part.machine.limits();
             CheckedDevice {
                 name: &part.name,
@@ -175,6 +183,8 @@ impl<'a> Checked<'a> {
                 erase_unit_bytes: limits.erase_unit.map(|u| u.0),
                 program_order: limits.program_order,
                 volatile_cache: limits.volatile_cache,
+                unused_bytes: left.bytes.0,
+                file_unused_bytes: left.behind.0,
                 spare: Spare::of(part),
             }
         });

@@ -8,12 +8,13 @@ use crate::args::{CreateArgs, SetKind};
 use crate::failure::Failure;
 use crate::format::size;
 use crate::output;
+use crate::room::left_over;
 use crate::table::Table;
 use nandu_base::ByteLen;
 use nandu_live::examine::{What, absolute, examine, is_device};
 use nandu_live::over_files::{Member, OverFiles};
 use nandu_live::{Report, ServeError, ServeOptions};
-use nandu_stack::StackFile;
+use nandu_stack::{BuildOptions, Stack, StackFile};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,7 @@ pub fn create(args: &CreateArgs) -> Result<(), Failure> {
     let text = with_options(&over, args)?;
     let shown = args.output.display().to_string();
     let stack = StackFile::parse(&text, &shown)?.load(crate::registry())?;
+    let unused = unused(&stack, &over)?;
     put(&args.output, &text)?;
     let mut options = ServeOptions {
         create: true,
@@ -57,7 +59,19 @@ pub fn create(args: &CreateArgs) -> Result<(), Failure> {
             error => Failure::failed(error.to_string()),
         });
     }
-    print(args, &over)
+    print(args, &over, &unused)
+}
+
+/// What of each member the set does not use.
+fn unused(stack: &Stack, over: &OverFiles) -> Result<Vec<u64>, Failure> {
+    let built = stack.build(&BuildOptions::default())?;
+    let left = left_over(stack, &built);
+    let of = |name: &str| {
+        let at = built.parts.iter().position(|part| part.name == name);
+        at.map_or(0, |at| left[at].bytes.0)
+    };
+    // What checksums over a member leave out is little, and is told by `check`.
+    Ok(over.members.iter().map(|member| of(&member.name)).collect())
 }
 
 /// The files as members, with their sizes.
@@ -169,7 +183,7 @@ fn with_options(over: &OverFiles, args: &CreateArgs) -> Result<String, Failure> 
     Ok(format!("{comment}\n{}", file.to_text()))
 }
 
-fn print(args: &CreateArgs, over: &OverFiles) -> Result<(), Failure> {
+fn print(args: &CreateArgs, over: &OverFiles, unused: &[u64]) -> Result<(), Failure> {
     let set = over.members.first().and_then(|first| {
         let found = examine(&PathBuf::from(&first.path)).ok()?;
         found.what.as_ref().and_then(|what| what.set())
@@ -179,7 +193,10 @@ fn print(args: &CreateArgs, over: &OverFiles) -> Result<(), Failure> {
         let members: Vec<_> = over
             .members
             .iter()
-            .map(|member| json!({ "name": member.name, "path": member.path, "bytes": member.size.0 }))
+            .zip(unused)
+            .map(|(member, unused)| {
+                json!({ "name": member.name, "path": member.path, "bytes": member.size.0, "unused_bytes": unused })
+            })
             .collect();
         return output::print_json(&json!({
             "schema": 1, "stack": shown.to_string(), "kind": over.kind, "set": set, "export": over.export, "members": members,
@@ -189,9 +206,16 @@ fn print(args: &CreateArgs, over: &OverFiles) -> Result<(), Failure> {
     for member in &over.members {
         table.row([member.name.clone(), size(member.size.0), member.path.clone()]);
     }
+    let mut left = String::new();
+    for (member, &unused) in over.members.iter().zip(unused) {
+        // A tail below a unit is not worth a word here.
+        if unused >= member.size.0 / 100 {
+            left += &format!("{} of {} stay unused: it is larger than others\n", size(unused), member.name);
+        }
+    }
     let called = set.map_or_else(String::new, |set| format!(" {}", &set[..8]));
     output::print(&format!(
-        "{}{called}, served by {shown}\n\n{table}\nnandu serve {shown} -U SOCKET --control SOCKET\n",
+        "{}{called}, served by {shown}\n\n{table}{left}\nnandu serve {shown} -U SOCKET --control SOCKET\n",
         over.kind
     ))
 }

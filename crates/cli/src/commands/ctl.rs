@@ -194,6 +194,10 @@ fn status(answer: &Value) -> String {
         }
     }
     let _ = write!(out, "\n{exports}\n{devices}");
+    let spares: Vec<String> = answer["spares"].as_array().into_iter().flatten().map(word).collect();
+    if !spares.is_empty() {
+        let _ = write!(out, "\nspare: {}\n", spares.join(", "));
+    }
     if !left.is_empty() {
         let _ = write!(out, "\n{left}");
     }

@@ -11,6 +11,7 @@ mod demo;
 mod diff;
 mod examine;
 mod list;
+mod man;
 mod mrc;
 mod probe;
 mod reproduce;
@@ -46,6 +47,7 @@ pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Schema => schema::schema(),
         Command::Trace(command) => trace::trace(&command, talk),
         Command::Completions { shell } => completions::completions(shell),
+        Command::Man(args) => man::man(&args),
         Command::Probe(args) => probe::probe(&args, talk),
         Command::Verify(args) => verify::verify(&args, talk),
         Command::Ctl(args) => ctl::ctl(&args),

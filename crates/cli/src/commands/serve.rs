@@ -75,6 +75,7 @@ pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
         run: args.run,
         pidfile: args.pidfile,
         create: args.create,
+        spares: args.spare,
         alone: args.alone,
         salvage: args.salvage,
         assume_clean: args.assume_clean,

@@ -12,7 +12,7 @@ pub use advice::{Advice, Check, Drive, Next, Row, TenantLatency, lifetime};
 
 use crate::failure::Failure;
 use crate::format::{plural, visible};
-use crate::open::{named, text as stack_text};
+use crate::open::{named, text as stack_text, with_sets};
 use crate::parallel;
 use crate::plan::{Common, Made, on_room, requests_of};
 use crate::replay::{Load as Source, Replay, file_of_columns};
@@ -368,7 +368,7 @@ fn of_stack(
     seed: u64,
 ) -> Result<(Variants, Space, Vec<Door>), Failure> {
     let (text, shown) = stack_text(named(name).1)?;
-    let file = StackFile::parse(&text, &shown)?;
+    let file = with_sets(StackFile::parse(&text, &shown)?, &[])?;
     let axes = asked.axis.iter().map(|text| nandu_sweep::axis::Axis::parse(text));
     let space = Space::new(axes.collect::<Result<_, _>>()?, &[])?;
     let door = |tenant: Option<&str>| {

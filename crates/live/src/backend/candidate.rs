@@ -95,6 +95,11 @@ impl Candidate {
         Ok(Candidate { path: path.into(), file: Some(file), len, is_block_device })
     }
 
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Bytes it has.
     pub fn len(&self) -> u64 {
         self.len

@@ -153,6 +153,16 @@ pub fn examine(path: &Path) -> Result<Examined, LegError> {
     Ok(Examined { path: shown, bytes: ByteLen(bytes), in_use, ..found })
 }
 
+/// What is to be said of a file that was made longer since it was a member of an array, where it is to be a leaf of `size`: its records are where it
+/// ended then, and no device finds them.
+pub(crate) fn made_longer(path: &Path, size: ByteLen) -> Option<String> {
+    let (was, kind) = examine(path).ok()?.was.filter(|(was, _)| *was != size)?;
+    let bytes = was.0;
+    Some(format!(
+        "it is longer than it was as a member of a {kind}, whose records are at its end: make it {bytes} bytes long again (`truncate -s {bytes}`), and          correct `size`"
+    ))
+}
+
 /// What is read of a file.
 struct Image {
     file: File,

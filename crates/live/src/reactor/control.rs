@@ -188,6 +188,9 @@ impl Reactor {
                 Err(error) => Some(refusal(&error.to_string())),
                 Ok(Command::Status) => {
                     self.look_at_upkeep();
+                    if self.look_at_bonds {
+                        self.look_at_bonds(true); // who has just left is told with the reason
+                    }
                     Some(self.status())
                 }
                 Ok(Command::Metrics) => {
@@ -239,6 +242,7 @@ impl Reactor {
             self.obey(key);
         }
         self.answer_joined();
+        self.take_spares();
         for key in self.controls.keys() {
             let Some(conn) = self.controls.get_mut(key) else { continue };
             conn.send();
@@ -430,6 +434,7 @@ impl Reactor {
             "memory_max": self.caps.memory.0,
             "requests_in_flight": self.host.ops.alive(),
             "draining": self.draining,
+            "spares": self.spares_status(),
             "tenants": (1..self.shares.len()).map(|tenant| self.tenant_status(tenant)).collect::<Vec<_>>(),
             "devices": devices,
         });

@@ -54,7 +54,7 @@ impl Reactor {
         }
         for at in 0..self.bonds.len() {
             let Bond { device, child, leg, was, .. } = self.bonds[at];
-            let Some(now) = self.graph.machine(device).child_use(child) else { continue };
+            let Some(now) = self.use_of(device, child, leg) else { continue };
             if now == was || !self.graph.is_open(device) {
                 continue;
             }
@@ -63,6 +63,10 @@ impl Reactor {
                 let left = self.departure(leg, now);
                 if says {
                     self.say_departure(device, leg, &left);
+                    let leaf = self.leaf_below(leg);
+                    if now == ChildUse::Out && left.errno != 0 && self.host.legs[leaf as usize].is_some() {
+                        self.want_spare(leaf);
+                    }
                 }
                 self.bonds[at].left = Some(left);
             } else if now == ChildUse::Used {
@@ -105,6 +109,14 @@ impl Reactor {
         node
     }
 
+    /// What a device does with one that it stands on. A leg that is given up or missing is not on its way, whatever the device is at.
+    fn use_of(&self, device: u32, child: u8, leg: u32) -> Option<ChildUse> {
+        let now = self.graph.machine(device).child_use(child)?;
+        let state = self.host.legs[self.leaf_below(leg) as usize].as_ref().map(|leg| leg.state);
+        let is_away = matches!(state, Some(LegState::Faulty { .. } | LegState::Missing));
+        Some(if is_away && now == ChildUse::Coming { ChildUse::Out } else { now })
+    }
+
     fn departure(&self, leg: u32, now: ChildUse) -> Departure {
         let since = SystemTime::now();
         let comes = now == ChildUse::Coming;
@@ -134,7 +146,7 @@ impl Reactor {
         let bonds = self.bonds.iter().filter(|bond| bond.device == device);
         let members: Vec<Value> = bonds
             .map(|bond| {
-                let now = self.graph.machine(device).child_use(bond.child);
+                let now = self.use_of(device, bond.child, bond.leg);
                 let mut member = json!({
                     "name": self.graph.name(bond.leg),
                     "use": match now {

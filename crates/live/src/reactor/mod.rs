@@ -20,6 +20,7 @@ mod pace;
 mod poll;
 mod progress;
 mod slab;
+mod spares;
 mod unsure;
 mod upkeep;
 pub mod watchdog;
@@ -104,6 +105,15 @@ pub enum News {
         leg: String,
         /// What became of the stack file.
         result: Result<std::path::PathBuf, String>,
+    },
+    /// A spare took the place of a leg that failed, or why it did not.
+    Spare {
+        /// The leg.
+        leg: String,
+        /// The spare.
+        file: std::path::PathBuf,
+        /// Whether it is its file now.
+        result: Result<(), String>,
     },
     /// A client was hung up on.
     Client(String),
@@ -191,6 +201,7 @@ pub struct Reactor {
     deals: VecDeque<deals::Dealing>,
     /// Files that are looked at before they become legs.
     looks: upkeep::Looks,
+    spares: spares::Spares,
     /// Legs that are open and wait to be used.
     joining: Vec<upkeep::Joining>,
     outside: Vec<u32>,
@@ -256,6 +267,7 @@ impl Reactor {
             reopening: Vec::new(),
             deals: VecDeque::new(),
             looks: upkeep::Looks::new(),
+            spares: spares::Spares::default(),
             joining: Vec::new(),
             outside: Vec::new(),
             bonds: Vec::new(),
@@ -467,6 +479,7 @@ impl Reactor {
             !self.listed.is_empty() || !self.host.done.is_empty() || !self.host.ops.touched.is_empty();
         if to_do
             || self.deal_may_be_made()
+            || self.spare_may_be_taken()
             || !self.host.held.is_empty()
             || self.reopening.iter().any(|&n| self.graph.open_result(n).is_some())
         {

@@ -48,8 +48,6 @@ pub(super) struct Looks {
     /// The legs they are for.
     legs: Vec<u32>,
     stop: Arc<AtomicBool>,
-    /// Files that never become legs, and what they are.
-    kept_off: Vec<(FileId, String)>,
 }
 
 impl Looks {
@@ -62,7 +60,6 @@ impl Looks {
             stack_file: None,
             legs: Vec::new(),
             stop: Arc::default(),
-            kept_off: Vec::new(),
         }
     }
 }
@@ -83,8 +80,7 @@ pub(super) struct Joining {
 impl Reactor {
     /// The file that the stack was read from: it is refused as a leg, and a leg that moves to another file is named in it.
     pub fn keep_stack_file(&mut self, path: &Path) {
-        if let Some(id) = FileId::of(path) {
-            self.looks.kept_off.push((id, "the stack file".into()));
+        if path.is_file() {
             self.looks.stack_file = Some(path.into());
         }
     }
@@ -225,7 +221,9 @@ impl Reactor {
         if let Some((leg, _)) = in_use.next() {
             return Some(format!("leg `{}` of this server already", self.graph.name(leg)));
         }
-        self.looks.kept_off.iter().find(|(other, _)| *other == id).map(|(_, what)| what.clone())
+        // Another file may have the number of the one that was the stack file before a leg moved.
+        let stack_file = self.looks.stack_file.as_deref().and_then(FileId::of);
+        (stack_file == Some(id)).then(|| "the stack file".into())
     }
 
     /// Replaces a leg by what was looked at. Says why not; then nothing has changed.
@@ -305,7 +303,7 @@ impl Reactor {
     }
 
     /// The device above a leg that says what it does with it, and as which child it knows it.
-    fn user_of(&self, leg: u32) -> Option<(u32, u8)> {
+    pub(super) fn user_of(&self, leg: u32) -> Option<(u32, u8)> {
         let mut node = leg;
         loop {
             let (parent, child) = self.only_parent(node)?;
@@ -377,6 +375,7 @@ impl Reactor {
     }
 
     fn answer_leg(&mut self, node: u32, answer: &Value) {
+        self.spare_answered(node, answer);
         for key in self.controls.keys() {
             if let Some(conn) = self.controls.get_mut(key).filter(|conn| conn.waits_for == Some(node)) {
                 conn.waits_for = None;

@@ -31,6 +31,14 @@ pub enum ServeError {
         /// What there is.
         known: Vec<String>,
     },
+    /// A spare cannot be one.
+    #[error("spare {path}: {why}; name a blank file (`truncate -s SIZE FILE` makes one) or a block device")]
+    Spare {
+        /// The file.
+        path: String,
+        /// Why not.
+        why: String,
+    },
     /// Nobody could connect.
     #[error(
         "no address to listen at; give a Unix socket (-U SOCK), a port (-p PORT) or a command (--run CMD)"
@@ -59,7 +67,7 @@ pub enum ServeError {
         device: String,
         /// Why.
         error: OpenError,
-        /// Leaves whose file or store is missing, with reasons.
+        /// Leaves whose file or store is missing, or is not what it was, with reasons.
         missing: Vec<(String, String)>,
     },
     /// An export cannot be offered.
@@ -128,6 +136,7 @@ impl ServeError {
             | ServeError::Memory { .. }
             | ServeError::NoExport { .. }
             | ServeError::NoAddress
+            | ServeError::Spare { .. }
             | ServeError::Address { .. }
             | ServeError::Leg { .. }
             | ServeError::Offer(OfferError::Export(_))

@@ -15,7 +15,7 @@ use std::time::SystemTime;
 /// Something that changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// What: `whole`, `exposed`, `degraded`, `failed` (the health of a device), `left-out`, `used-again`, `leg-faulty`, `leg-back`, `leg-gone` (a member),
+    /// What: `whole`, `exposed`, `degraded`, `failed` (the health of a device), `left-out`, `used-again`, `leg-faulty`, `leg-back`, `leg-gone`, `spare-taken`, `spare-refused` (a member),
     /// `differs`, `damaged`, `scrubbed` (its data).
     pub what: &'static str,
     /// The device.
@@ -53,6 +53,8 @@ impl Event {
                 (what, leg, None)
             }
             News::Left { device, leg, .. } => ("left-out", device, Some(leg.clone())),
+            News::Spare { leg, result: Ok(()), .. } => ("spare-taken", leg, None),
+            News::Spare { leg, result: Err(_), .. } => ("spare-refused", leg, None),
             News::UsedAgain { device, leg } => ("used-again", device, Some(leg.clone())),
             _ => return None,
         };

@@ -16,7 +16,7 @@ use super::options::ServeOptions;
 use crate::backend::LegError;
 use crate::backend::candidate::{Candidate, FileId, Undo};
 use crate::backend::file::unlock;
-use nandu_base::{BlockSpec, MediumSpec};
+use nandu_base::{BlockSpec, ByteLen, MediumSpec};
 use nandu_stack::Built;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -214,7 +214,12 @@ impl Start<'_> {
             let Some(candidate) = &self.files[span.leaf as usize] else { continue };
             let fail = |error| refused(self.built, span.leaf, error);
             if let Some(at) = candidate.first_data(span.bytes.clone(), &never).map_err(fail)? {
-                let and = format!(", and no records of {kind} `{device}` are on it");
+                let size = block(self.built, span.leaf).map_or(ByteLen::ZERO, |spec| spec.capacity);
+                let longer = crate::examine::made_longer(candidate.path(), size);
+                let and = longer.map_or_else(
+                    || format!(", and no records of {kind} `{device}` are on it"),
+                    |longer| format!("; {longer}"),
+                );
                 return Err(fail(candidate.holds_data(at, &and)));
             }
         }

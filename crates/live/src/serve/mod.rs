@@ -51,9 +51,12 @@ pub fn serve(mut options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Resu
     let built = options.stack.build(&build)?;
     options.pidfile.as_deref().map(stop::PidFile::check).transpose()?;
     let exports = chosen_exports(&options, &built)?;
+    let spares = spares(&options)?;
+    let files = files(&options, &built);
     let addresses = Addresses::take(&options)?;
     let mut made = members::make(&options, &built)?;
-    let Assembled { reactor, missing, drives, gone, made: stores } = assemble(&options, built)?;
+    let Assembled { mut reactor, missing, drives, gone, made: stores } = assemble(&options, built)?;
+    reactor.keep_spares(spares);
     made.also(stores);
     for (device, what) in gone {
         report(&Report::Gone { device, what });
@@ -77,6 +80,7 @@ pub fn serve(mut options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Resu
         reload,
         report,
         options: &options,
+        files,
         signals: None,
         signalled: 0,
         child: None,
@@ -138,6 +142,32 @@ fn chosen_exports(options: &ServeOptions, built: &Built) -> Result<Vec<Chosen>, 
             read_only: options.read_only || export.table.read_only,
         })
         .collect())
+}
+
+/// Leaves that have a file or block device, with that and their size.
+fn files(options: &ServeOptions, built: &Built) -> Vec<(String, PathBuf, ByteLen)> {
+    let file = |part: &nandu_stack::BuiltPart| match &part.medium {
+        MediumSpec::Block(spec) => {
+            Some((part.name.clone(), options.base.join(spec.path.as_deref()?), spec.capacity))
+        }
+        _ => None,
+    };
+    built.parts.iter().filter_map(file).collect()
+}
+
+/// The spares, wherever the server may go. All are there: nothing is made under their names.
+fn spares(options: &ServeOptions) -> Result<Vec<PathBuf>, ServeError> {
+    let spare = |path: &PathBuf| {
+        let refused = |why: String| ServeError::Spare { path: path.display().to_string(), why };
+        let file =
+            std::path::absolute(options.base.join(path)).map_err(|error| refused(error.to_string()))?;
+        let meta = std::fs::metadata(&file).map_err(|error| refused(error.to_string()))?;
+        match meta.is_dir() {
+            true => Err(refused("it is a directory".into())),
+            false => Ok(file),
+        }
+    };
+    options.spares.iter().map(spare).collect()
 }
 
 /// A stack that is put together.
@@ -258,6 +288,8 @@ struct Server<'a> {
     reload: Option<Reload>,
     report: &'a mut dyn FnMut(&Report),
     options: &'a ServeOptions,
+    /// Leaves that have a file or block device, with that and their size.
+    files: Vec<(String, PathBuf, ByteLen)>,
     signals: Option<Signals>,
     signalled: u32,
     child: Option<Child>,
@@ -420,7 +452,15 @@ impl Server<'_> {
             let graph = self.reactor.graph();
             if let Some(Err(error)) = graph.open_result(export.node) {
                 let (device, error) = (graph.name(export.node).to_string(), error.clone());
-                return Err(ServeError::Open { device, error, missing: missing.to_vec() });
+                let longer = |(leaf, path, size): &(String, PathBuf, ByteLen)| {
+                    Some((leaf.clone(), crate::examine::made_longer(path, *size)?))
+                };
+                let longer = self.files.iter().filter_map(longer);
+                return Err(ServeError::Open {
+                    device,
+                    error,
+                    missing: missing.iter().cloned().chain(longer).collect(),
+                });
             }
         }
         Ok(())

@@ -48,6 +48,8 @@ pub struct ServeOptions {
     pub read_only: bool,
     /// The file that the stack was read from: it never becomes a leg, and it is changed when `replace` gives a leg another file.
     pub stack_file: Option<PathBuf>,
+    /// Blank files or devices that take the places of legs that fail, one after the other.
+    pub spares: Vec<PathBuf>,
     /// Where relative paths of files start.
     pub base: PathBuf,
     /// The seed of the machines' random choices. A server should have one of its own: the ids of new sets come from it.
@@ -92,6 +94,7 @@ impl ServeOptions {
             exports: Vec::new(),
             read_only: false,
             stack_file: None,
+            spares: Vec::new(),
             base: PathBuf::from("."),
             seed: fresh_seed(),
             caps: Caps::default(),
@@ -262,6 +265,7 @@ impl Report {
                 | News::Gone(..)
                 | News::Left { .. }
                 | News::Moved { result: Err(_), .. }
+                | News::Spare { .. }
                 | News::TurnedAway { .. },
             ) => Level::Warn,
             Report::News(News::HungUp(_)) => Level::Debug,
@@ -359,6 +363,12 @@ impl fmt::Display for Report {
                     f,
                     "{leg}: the stack file still names its old file: {why}; name the new one before the next start"
                 )
+            }
+            Report::News(News::Spare { leg, file, result: Ok(()) }) => {
+                write!(f, "{leg}: the spare {} has taken its place", file.display())
+            }
+            Report::News(News::Spare { leg, file, result: Err(why) }) => {
+                write!(f, "{leg}: the spare {} is not taken: {why}", file.display())
             }
             Report::News(News::HungUp(what)) => write!(f, "a client: {what}"),
             Report::Exposed { address } => write!(

@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod process;
+pub mod prometheus;
 pub mod script;
 pub mod stacks;
 pub mod versions;

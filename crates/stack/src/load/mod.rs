@@ -25,7 +25,8 @@ pub use tables::{ExportTable, Max, TenantTable, WorkloadTable};
 use crate::stack::{Change, Device, Export, Stack, Tenant, Workload, shares};
 use check::Checker;
 use nandu_base::registry::{Kind, nearest};
-use nandu_base::{Registry, TenantId};
+use nandu_base::units::parse_size;
+use nandu_base::{Registry, SECTOR, TenantId};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -130,6 +131,21 @@ impl StackFile {
         Err(Problem { at: self.source.at(origin), reason }.into())
     }
 
+    /// The leaves whose file says how large they are. Nothing here looks at files: whoever opens the stack does, and sets their `size`.
+    pub fn leaves_without_size(&self) -> Vec<LeafWithoutSize> {
+        let devices = section(&self.root, "device");
+        let is_one = |e: &&Entry| e.node.text("kind") == Some("file") && e.node.entry("size").is_none();
+        let leaf = |e: &Entry| {
+            Some(LeafWithoutSize {
+                name: e.key.clone(),
+                path: e.node.text("path").filter(|path| !path.is_empty())?.into(),
+                sector: sector(&e.node),
+                shifts: before_others(devices, &e.key),
+            })
+        };
+        devices.iter().filter(is_one).filter_map(leaf).collect()
+    }
+
     /// Checks the file against the kinds of `registry`.
     pub fn load(&self, registry: &Registry) -> Result<Stack, StackError> {
         let mut loader = Loader { source: &self.source, problems: Vec::new() };
@@ -192,6 +208,52 @@ impl StackFile {
             source: Arc::clone(&self.source),
         }
     }
+}
+
+/// A `file` leaf that is as large as its file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeafWithoutSize {
+    /// Its name.
+    pub name: String,
+    /// Where its file lies.
+    pub path: String,
+    /// Its size is a multiple of this.
+    pub sector: u64,
+    /// The row in which others stand behind it: they would move with the end of its file.
+    pub shifts: Option<String>,
+}
+
+fn sector(leaf: &Node) -> u64 {
+    let bytes = match leaf.entry("sector").map(|e| e.node.to_value()) {
+        Some(toml::Value::String(text)) => parse_size(&text).ok().map(|size| size.0),
+        Some(toml::Value::Integer(bytes)) => u64::try_from(bytes).ok(),
+        _ => None,
+    };
+    bytes.filter(|&bytes| bytes > 0).unwrap_or(SECTOR)
+}
+
+/// The `concat` that has others behind `name`, or behind what stands on it.
+fn before_others(devices: &[Entry], name: &str) -> Option<String> {
+    let mut above = vec![name];
+    let mut at = 0;
+    while let Some(&below) = above.get(at) {
+        at += 1;
+        for device in devices.iter().filter(|e| e.node.names(below)) {
+            let parts = device.node.entry("parts").map(|parts| &parts.node.data);
+            let place = match parts {
+                Some(Data::Array(parts)) => parts.iter().position(|part| part.names(below)),
+                _ => None,
+            };
+            let count = if let Some(Data::Array(parts)) = parts { parts.len() } else { 0 };
+            if device.node.text("kind") == Some("concat") && place.is_some_and(|place| place + 1 < count) {
+                return Some(device.key.clone());
+            }
+            if !above.contains(&device.key.as_str()) {
+                above.push(&device.key);
+            }
+        }
+    }
+    None
 }
 
 /// A device whose options are read, before its place in the order is known.

@@ -191,6 +191,15 @@ impl Node {
         }
     }
 
+    /// Whether it is this word, or a list or table with it: so devices are named that others stand on.
+    pub fn names(&self, word: &str) -> bool {
+        match &self.data {
+            Data::Scalar(value) => value.as_str() == Some(word),
+            Data::Array(items) => items.iter().any(|item| item.names(word)),
+            Data::Table(entries) => entries.iter().any(|e| e.node.names(word)),
+        }
+    }
+
     /// The entry at a dotted path, or the deepest one that exists.
     pub fn deepest<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> Option<&Entry> {
         let mut found = None;
