@@ -159,7 +159,7 @@ pub(crate) fn made_longer(path: &Path, size: ByteLen) -> Option<String> {
     let (was, kind) = examine(path).ok()?.was.filter(|(was, _)| *was != size)?;
     let bytes = was.0;
     Some(format!(
-        "it is longer than it was as a member of a {kind}, whose records are at its end: make it {bytes} bytes long again (`truncate -s {bytes}`), and          correct `size`"
+        "it is longer than it was as a member of a {kind}, whose records are at its end: make it {bytes} bytes long again (`truncate -s {bytes}`), and correct `size`"
     ))
 }
 
