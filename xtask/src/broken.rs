@@ -1,8 +1,8 @@
 //! Verdicts that can fail: variants of each experiment that are broken on purpose, and the claims that must not pass with them.
 //!
 //! `broken.json` of an experiment has `variants`: a name, the text that stands in place of other text in the stack files and options
-//! (`instead`), and the claims that must then not be reproduced. `without` lists claims that are reproduced and that no variant breaks, each
-//! with its reason. Together they have every claim that `RESULTS.md` calls reproduced, and no other.
+//! (`instead`), and the claims that must then not be reproduced. `without` lists claims that are reproduced and that no variant can break, each
+//! with its reason, and `open` those that wait for one. Together they have every claim that `RESULTS.md` calls reproduced, and no other.
 
 use crate::json::{self, Json};
 use crate::results::{Page, Paper, find_case, papers, reproduce};
@@ -23,8 +23,10 @@ struct Variant {
 #[derive(Debug, Default)]
 struct Broken {
     variants: Vec<Variant>,
-    /// Number and case of claims that nothing breaks; each has a reason.
+    /// Number and case of claims that nothing can break; each has a reason.
     without: Vec<[String; 2]>,
+    /// Number and case of claims that no variant breaks yet.
+    open: Vec<[String; 2]>,
 }
 
 impl Broken {
@@ -45,18 +47,22 @@ impl Broken {
             Ok(Variant { name, instead, claims })
         };
         let variants = all.get("variants").list().iter().map(variant).collect::<Result<_, _>>()?;
-        Ok(Broken { variants, without: pairs(all.get("without"), 3)? })
+        let (without, open) = (pairs(all.get("without"), 3)?, pairs(all.get("open"), 2)?);
+        Ok(Broken { variants, without, open })
     }
 
     /// What the page calls reproduced and this does not know, and the other way round.
     fn gaps(&self, page: &Page) -> Vec<String> {
-        let known: Vec<&[String; 2]> =
-            self.variants.iter().flat_map(|v| &v.claims).chain(&self.without).collect();
+        let broken = self.variants.iter().flat_map(|v| &v.claims);
+        let known: Vec<&[String; 2]> = broken.chain(&self.without).chain(&self.open).collect();
         let reproduced: Vec<(&str, &str)> = page.reproduced().collect();
         let missing = reproduced.iter().filter(|r| !known.iter().any(|k| k[0] == r.0 && k[1] == r.1));
-        let missing = missing.map(|r| format!("{} {} is reproduced, and broken.json does not have it", r.0, r.1));
+        let missing =
+            missing.map(|r| format!("{} {} is reproduced, and broken.json does not have it", r.0, r.1));
         let idle = known.iter().filter(|k| !reproduced.contains(&(k[0].as_str(), k[1].as_str())));
-        missing.chain(idle.map(|k| format!("broken.json has {} {}, which is not reproduced", k[0], k[1]))).collect()
+        missing
+            .chain(idle.map(|k| format!("broken.json has {} {}, which is not reproduced", k[0], k[1])))
+            .collect()
     }
 }
 

@@ -541,7 +541,9 @@ fn index_row<'a>(line: &str, pages: &'a [Page]) -> Result<Option<Entry<'a>>, Str
 /// Every experiment has its pages.
 fn forms() -> Result<(), String> {
     for paper in papers() {
-        for file in ["README.md", "DISCUSSION.md", "RESULTS.md", "expected.json", "full-only.json", "broken.json"] {
+        for file in
+            ["README.md", "DISCUSSION.md", "RESULTS.md", "expected.json", "full-only.json", "broken.json"]
+        {
             if !paper.path(file).is_file() {
                 return Err(format!("experiments/{} has no {file}", paper.folder));
             }

@@ -147,6 +147,9 @@ fn in_words(line: &[(f64, f64)]) -> String {
     line.iter().map(|p| format!("{:.1}", p.1)).collect::<Vec<_>>().join(" ")
 }
 
+/// What counts as no loss, in percent: the bound of C0-8.
+const TOLERATED: f64 = -0.5;
+
 /// Sizes of reads of Fig 4, in KiB.
 const READS: [u64; 7] = [4, 8, 16, 32, 64, 128, 256];
 
@@ -249,10 +252,10 @@ fn fig6(lab: &Lab, driver: Driver, found: &mut Findings) -> Result<(), Failure> 
                 let reason =
                     format!("{:.1} against {:.1} us; the gate closed {closings} times", us(gated), us(base));
                 found.measured.push(measured("C0-8", &own, gain(gated, base), gated, reason));
-                let lost = gain(of("scheme", 64), base) < 0.0;
+                let lost = gain(of("scheme", 64), base) < TOLERATED;
                 found.moot_unless(
                     closings > 0 || lost,
-                    "nothing is lost without the gate, which never closed",
+                    "no more is lost than is tolerated without the gate, which never closed",
                 );
             }
             _ => {}

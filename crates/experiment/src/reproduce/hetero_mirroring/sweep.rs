@@ -2,8 +2,8 @@
 //! comparators of today; and how much of it is borrowed (W1-6).
 
 use super::{
-    CAP, Drive, HDD_1, HDD_MR, HETE_MR, MLC, RAID_0, SSD_1, SSD_MR, STRIPED, counter, measured, more, setup,
-    small_files,
+    CAP, Drive, HDD_1, HDD_MR, HETE_MR, MLC, PAIR, RAID_0, SSD_1, SSD_MR, STRIPED, counter, measured, more,
+    setup, small_files,
 };
 use crate::failure::Failure;
 use crate::reproduce::lab::{Lab, Setup};
@@ -207,7 +207,7 @@ fn response(case: &str, curve: &Curve, [ssd, mirror]: [&Curve; 2], from: &RunRes
     let less = -more(curve.mean_response(), ssd.mean_response());
     let reason = format!("{} against {} ms", in_words(&curve.response), in_words(&ssd.response));
     found.measured.push(measured("C1-3", case, less, from, reason));
-    if !case.starts_with("ack") {
+    if !case.trim_start_matches(PAIR.prefix).starts_with("ack") {
         return;
     }
     let ordered = |n: &usize| curve.response[*n] < ssd.response[*n] && ssd.response[*n] < mirror.response[*n];
