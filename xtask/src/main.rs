@@ -4,6 +4,7 @@
 
 mod advise;
 mod bench;
+mod broken;
 mod decisions;
 mod docs;
 mod files;

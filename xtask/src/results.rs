@@ -5,6 +5,7 @@
 //! no verdict on it in the quick form. `docs/experiments/claims.md` lists every claim with a sentence by hand; its verdicts and counts are
 //! taken from the pages. Steps of the test hold the index against the pages, and the pages against the quick form.
 
+use crate::broken;
 use crate::json::{self, Json};
 use crate::steps::{End, release_build, released, root, run};
 use std::fs;
@@ -24,13 +25,13 @@ const VERDICTS: [&str; 4] = ["reproduced", "direction only", "not reproduced", "
 const KINDS: [&str; 2] = ["Claims of the paper", "Own bets"];
 
 /// A folder of `experiments`, and the name of its paper.
-struct Paper {
+pub struct Paper {
     folder: String,
-    name: String,
+    pub name: String,
 }
 
 impl Paper {
-    fn path(&self, file: &str) -> PathBuf {
+    pub fn path(&self, file: &str) -> PathBuf {
         root().join("experiments").join(&self.folder).join(file)
     }
 }
@@ -78,6 +79,7 @@ pub fn results(words: &[&str]) -> Result<ExitCode, String> {
 pub fn check_index() -> End {
     let checked = (|| {
         forms()?;
+        broken::check_lists()?;
         let old = fs::read_to_string(root().join(INDEX)).map_err(|e| format!("{INDEX}: {e}"))?;
         let new = renewed(&old, &pages(&papers())?)?;
         let differs = old.lines().zip(new.lines()).find(|(old, new)| old != new);
@@ -98,7 +100,7 @@ pub fn check_quick() -> End {
     for paper in papers() {
         let checked = (|| {
             let page = Page::of(&paper)?;
-            let quick = reproduce(&paper, true)?;
+            let quick = reproduce(&paper, true, &[])?;
             differences(&page, &quick)
         })();
         match checked {
@@ -113,7 +115,7 @@ pub fn check_quick() -> End {
 }
 
 /// The experiments, in the order of their folders.
-fn papers() -> Vec<Paper> {
+pub fn papers() -> Vec<Paper> {
     let folder = root().join("experiments");
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let mut folders: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
@@ -126,14 +128,16 @@ fn papers() -> Vec<Paper> {
     folders.into_iter().filter_map(paper).collect()
 }
 
-/// Runs one form of a paper.
-fn reproduce(paper: &Paper, quick: bool) -> Result<Json, String> {
+/// Runs one form of a paper, with more `options`.
+pub fn reproduce(paper: &Paper, quick: bool, options: &[&str]) -> Result<Json, String> {
     let mut nandu = Command::new(released().join("nandu"));
     nandu.current_dir(root()).args(["--quiet", "reproduce", &paper.name, "--json"]);
     if quick {
         nandu.arg("--quick");
     }
-    println!("   nandu reproduce {}{}", paper.name, if quick { " --quick" } else { "" });
+    nandu.args(options);
+    let words: String = options.iter().map(|word| format!(" {word}")).collect();
+    println!("   nandu reproduce {}{}{words}", paper.name, if quick { " --quick" } else { "" });
     let output = nandu.output().map_err(|e| format!("nandu: {e}"))?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).trim().to_string());
@@ -144,7 +148,7 @@ fn reproduce(paper: &Paper, quick: bool) -> Result<Json, String> {
 
 /// Measures a paper and writes its files.
 fn make(paper: &Paper) -> Result<(), String> {
-    let (quick, full) = (reproduce(paper, true)?, reproduce(paper, false)?);
+    let (quick, full) = (reproduce(paper, true, &[])?, reproduce(paper, false, &[])?);
     let write = |file: &str, text: String| {
         let path = paper.path(file);
         let old = fs::read_to_string(&path).unwrap_or_default();
@@ -164,7 +168,13 @@ fn key(claim: &Json) -> (&str, &str) {
 }
 
 fn find<'a>(record: &'a Json, key_of: &Json) -> &'a Json {
-    record.get("claims").list().iter().find(|c| key(c) == key(key_of)).unwrap_or(&Json::Null)
+    let (id, case) = key(key_of);
+    find_case(record, id, case).unwrap_or(&Json::Null)
+}
+
+/// A case of a claim, as the program or `broken.json` writes it.
+pub fn find_case<'a>(record: &'a Json, id: &str, case: &str) -> Option<&'a Json> {
+    record.get("claims").list().iter().find(|c| key(c) == (id, case))
 }
 
 /// Whether the quick form by itself gives another verdict than the full form.
@@ -345,13 +355,19 @@ struct Row {
 }
 
 /// What a page says.
-struct Page {
+pub struct Page {
     folder: String,
     rows: Vec<Row>,
 }
 
 impl Page {
-    fn of(paper: &Paper) -> Result<Page, String> {
+    /// Number and case of what is reproduced.
+    pub fn reproduced(&self) -> impl Iterator<Item = (&str, &str)> {
+        let rows = self.rows.iter().filter(|r| r.verdict == VERDICTS[0]);
+        rows.map(|r| (r.id.as_str(), r.case.as_str()))
+    }
+
+    pub fn of(paper: &Paper) -> Result<Page, String> {
         let path = paper.path("RESULTS.md");
         let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         let rows = rows(&text).map_err(|why| format!("experiments/{}/RESULTS.md: {why}", paper.folder))?;
@@ -525,7 +541,9 @@ fn index_row<'a>(line: &str, pages: &'a [Page]) -> Result<Option<Entry<'a>>, Str
 /// Every experiment has its pages.
 fn forms() -> Result<(), String> {
     for paper in papers() {
-        for file in ["README.md", "DISCUSSION.md", "RESULTS.md", "expected.json", "full-only.json"] {
+        for file in
+            ["README.md", "DISCUSSION.md", "RESULTS.md", "expected.json", "full-only.json", "broken.json"]
+        {
             if !paper.path(file).is_file() {
                 return Err(format!("experiments/{} has no {file}", paper.folder));
             }

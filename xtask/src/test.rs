@@ -3,7 +3,7 @@
 use crate::results;
 use crate::steps::{End, Steps, command, has, release_build, released, root, run, target_dir};
 use crate::tools;
-use crate::{decisions, docs, outside, packages, programs, purity, python, words};
+use crate::{broken, decisions, docs, outside, packages, programs, purity, python, words};
 use std::process::{Command, ExitCode};
 
 /// How to test.
@@ -85,7 +85,7 @@ pub fn all(options: &Options) -> ExitCode {
         ("instruction counts", gates),
         ("planted faults", plants),
         ("package for python", python::check),
-        ("quick forms of the papers", results::check_quick),
+        ("quick forms of the papers", || results::check_quick().and(broken::check)),
         ("documented commands", docs::check),
         ("public docs", public_docs),
         ("seeds of the verified simulation", seeds),

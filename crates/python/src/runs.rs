@@ -231,6 +231,8 @@ pub fn reproduce(
                 recorded: recorded.iter().cloned().collect(),
                 registry: registry.clone(),
                 jobs: threads(jobs),
+                only: Vec::new(),
+                instead: Vec::new(),
                 talk,
             };
             paper.reproduce(&lab, form == Form::Quick)

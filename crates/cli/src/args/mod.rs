@@ -454,6 +454,12 @@ pub struct ReproduceArgs {
     /// Replay a recorded trace in place of the generator of that name; may be given several times
     #[arg(long, value_name = "NAME=FILE", value_parser = set)]
     pub recorded: Vec<(String, String)>,
+    /// Only the claims of this number; for the variants that must not pass
+    #[arg(long, value_name = "CLAIM", hide = true)]
+    pub only: Vec<String>,
+    /// Put text in place of other text in the experiment's stack files and options; for the variants that must not pass
+    #[arg(long, num_args = 2, value_names = ["FROM", "TO"], hide = true)]
+    pub instead: Vec<String>,
     /// Seed of everything that is drawn. Same seed, same bytes out
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

@@ -32,6 +32,8 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
         recorded: args.recorded.iter().cloned().collect(),
         registry: crate::registry().clone(),
         jobs: args.jobs.unwrap_or_else(parallel::cores),
+        only: args.only.clone(),
+        instead: args.instead.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect(),
         talk,
     };
     let form = Form::of(args.requests, args.quick);

@@ -25,6 +25,10 @@ pub struct Lab<'a> {
     pub registry: Registry,
     /// Runs at the same time.
     pub jobs: usize,
+    /// Claims that are asked for, by their numbers; all of them where there is none.
+    pub only: Vec<String>,
+    /// What stands in place of what in every stack file and option: a variant that is broken on purpose.
+    pub instead: Vec<(String, String)>,
     /// Where remarks and progress go.
     pub talk: Talk<'a>,
 }
@@ -104,13 +108,25 @@ impl Lab<'static> {
     /// One that tests can wait for.
     pub fn small(requests: u64) -> Lab<'static> {
         let (recorded, registry) = (BTreeMap::new(), nandu_sim::builtin());
-        Lab { seed: 1, requests, recorded, registry, jobs: 2, talk: Talk::SILENT }
+        let (only, instead) = (Vec::new(), Vec::new());
+        Lab { seed: 1, requests, recorded, registry, jobs: 2, only, instead, talk: Talk::SILENT }
     }
 }
 
 impl Lab<'_> {
     pub(super) fn open(&self, setups: &[Setup]) -> Result<Vec<Opened>, Failure> {
-        setups.iter().map(|s| open_text(&s.label, s.text, &s.set, &self.registry)).collect()
+        let put =
+            |text: &str| self.instead.iter().fold(text.to_string(), |t, (from, to)| t.replace(from, to));
+        let open = |s: &Setup| {
+            let set: Vec<_> = s.set.iter().map(|(path, value)| (path.clone(), put(value))).collect();
+            open_text(&s.label, &put(s.text), &set, &self.registry)
+        };
+        setups.iter().map(open).collect()
+    }
+
+    /// Whether one of these claims is asked for.
+    pub fn wants(&self, claims: &[&str]) -> bool {
+        self.only.is_empty() || claims.iter().any(|claim| self.only.iter().any(|id| id == claim))
     }
 
     fn common(&self, precondition: Precondition) -> Common<'_> {

@@ -31,21 +31,33 @@ const RUNS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 fn measure(lab: &Lab) -> Result<Findings, Failure> {
     let mut found = Findings::default();
+    let apart = ["C2-13", "O2-4"];
+    if lab.only.is_empty() || lab.only.iter().any(|id| !apart.contains(&id.as_str())) {
+        traces(lab, &mut found)?;
+    }
+    if lab.wants(&["C2-13"]) {
+        run_lengths(lab, &mut found)?;
+    }
+    if lab.wants(&["O2-4"]) {
+        unchanged_first(lab, &mut found)?;
+    }
+    Ok(found)
+}
+
+/// What is measured on the traces of the paper.
+fn traces(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     let races: Vec<Results> = TRACES.iter().map(|t| race(lab, t)).collect::<Result<_, _>>()?;
-    fig5(&races, &mut found);
-    delayed_reads(&races, &mut found);
+    fig5(&races, found);
+    delayed_reads(&races, found);
     for (trace, race) in [("websearch1", &races[2]), ("financial1", &races[0])] {
         let sweep = sweep(lab, trace)?;
-        fig6(trace, &sweep, race, &mut found);
+        fig6(trace, &sweep, race, found);
         if trace == "financial1" {
-            memory(&race["page map"], &sweep.results, &mut found);
+            memory(&race["page map"], &sweep.results, found);
         }
     }
-    table1(lab, &mut found)?;
-    other_searches(lab, &races[2], &mut found)?;
-    run_lengths(lab, &mut found)?;
-    unchanged_first(lab, &mut found)?;
-    Ok(found)
+    table1(lab, found)?;
+    other_searches(lab, &races[2], found)
 }
 
 fn setup(label: &str, text: &'static str, set: &[(&str, String)]) -> Setup {

@@ -3,11 +3,12 @@
 //! Per request: the gap (exponential), the stream (evenly), and whether it overwrites (with chance `overwrite`) or writes a
 //! new file. A new file has a length of 1 to `steps` times `step`, evenly, and lies behind the newest file of its stream;
 //! each stream has an equal part of the space, and at the part's end it goes on at the start, over the oldest files. An
-//! overwrite takes one of the stream's files evenly and writes it again as a whole. Every request is a write.
+//! overwrite takes one of the stream's files evenly and writes it again as a whole. Every request is a write. With
+//! `size_by_stream` all files of a stream are as long as each other: n steps in stream n.
 //!
 //! From the paper (its section 4.1): 40 to 320 writes per second, sizes 10 to 500 KB in steps of 10 KB, random; overwrite
-//! shares of 0, 30 and 70 %. Ours: where files lie, how overwritten files are chosen, and KB as KiB, so that lengths
-//! are whole sectors.
+//! shares of 0, 30 and 70 %; its Fig 4 has 50 streams, one for each size. Ours: where files lie, how overwritten files are
+//! chosen, and KB as KiB, so that lengths are whole sectors.
 //!
 //! Cost: 8 bytes for each file that is there.
 
@@ -49,6 +50,8 @@ pub struct SmallFiles {
     pub step: ByteLen,
     /// The longest file in steps, at least 1.
     pub steps: u64,
+    /// Each stream writes files of one size: the first of one step, the next of two, and from one step again after `steps`.
+    pub size_by_stream: bool,
     /// Files begin at a multiple of this, a multiple of 512 B.
     pub align: ByteLen,
     /// Address space.
@@ -64,6 +67,7 @@ impl Default for SmallFiles {
             streams: 50,
             step: ByteLen::kib(10),
             steps: 50,
+            size_by_stream: false,
             align: ByteLen::kib(4),
             space: ByteLen::gib(8),
         }
@@ -157,7 +161,12 @@ impl Files {
     /// The place of a new file: behind the newest, or at the start when the part ends. Files in its way are gone.
     fn new_file(&mut self, stream: usize) -> (u32, u32) {
         let align = self.p.align.0 / SECTOR;
-        let len = self.p.step.0 / SECTOR * self.lengths.between(1, self.p.steps);
+        let steps = if self.p.size_by_stream {
+            stream as u64 % self.p.steps + 1
+        } else {
+            self.lengths.between(1, self.p.steps)
+        };
+        let len = self.p.step.0 / SECTOR * steps;
         let files = &mut self.streams[stream].files;
         let mut first =
             files.back().map_or(0, |&(first, len)| u64::from(first + len).next_multiple_of(align));
@@ -222,6 +231,21 @@ mod tests {
                 assert!(places.iter().all(|&(first, len)| u64::from(first + len) <= files.part));
             }
         }
+    }
+
+    #[test]
+    fn a_stream_may_write_files_of_one_size() {
+        let params =
+            json!({"requests": 5_000, "size_by_stream": true, "space": "900 MiB", "overwrite": "30 %"});
+        let trace = by_name(NAME).unwrap().trace(&params, 3).unwrap();
+        let part = (900 << 20) / 50 / 4096 * 4096;
+        let mut sizes = std::collections::BTreeSet::new();
+        for record in &trace.records {
+            let stream = record.offset().0 / part;
+            assert_eq!(record.len().0, (stream + 1) * 10 * 1024, "seed 3: stream {stream}");
+            sizes.insert(record.len().0);
+        }
+        assert_eq!(sizes.len(), 50, "seed 3");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! comparators of today; and how much of it is borrowed (W1-6).
 
 use super::{
-    CAP, HDD_1, HDD_MR, HETE_MR, MLC, RAID_0, SSD_1, SSD_MR, STRIPED, counter, measured, more, setup,
-    small_files,
+    CAP, Drive, HDD_1, HDD_MR, HETE_MR, MLC, PAIR, RAID_0, SSD_1, SSD_MR, STRIPED, counter, measured, more,
+    setup, small_files,
 };
 use crate::failure::Failure;
 use crate::reproduce::lab::{Lab, Setup};
@@ -66,45 +66,70 @@ impl Curve {
     }
 }
 
-fn setups() -> Vec<Setup> {
-    let mut all = vec![setup("SSD-1", SSD_1, &[]), setup("SSD-Mr", SSD_MR, &[]), setup("HDD-1", HDD_1, &[])];
-    all.extend(READINGS.map(|(name, set)| setup(name, HETE_MR, set)));
-    all.extend([
-        setup("HDD-Mr", HDD_MR, &[]),
-        setup("as shipped", HETE_MR, DEFAULTS),
-        setup("write-behind", HETE_MR, BEHIND),
-        setup("striped drives", STRIPED, &[]),
-        setup("RAID-0", RAID_0, &[]),
-    ]);
+/// What the claims need, and with the drive of the stack files other arrangements too.
+fn setups(drive: Drive) -> Vec<Setup> {
+    let mut all = vec![
+        drive.setup("SSD-1", SSD_1, &[]),
+        drive.setup("SSD-Mr", SSD_MR, &[]),
+        drive.setup("HDD-1", HDD_1, &[]),
+    ];
+    all.extend(READINGS.map(|(name, set)| drive.setup(name, HETE_MR, set)));
+    if drive.prefix.is_empty() {
+        all.extend([
+            setup("HDD-Mr", HDD_MR, &[]),
+            setup("as shipped", HETE_MR, DEFAULTS),
+            setup("write-behind", HETE_MR, BEHIND),
+            setup("striped drives", STRIPED, &[]),
+            setup("RAID-0", RAID_0, &[]),
+        ]);
+    }
     all
 }
 
-pub(super) fn measure(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
-    let setups = setups();
-    let runs: Vec<Runs> =
-        LOADS.iter().map(|&load| lab.watch(&setups, &small_files(load), CAP)).collect::<Result<_, _>>()?;
+pub(super) fn measure(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+    let setups = setups(drive);
+    let runs = sweep(lab, &setups)?;
     let curve = |label: &str| Curve::of(&runs, label);
     let (ssd, mirror, disk) = (curve("SSD-1"), curve("SSD-Mr"), curve("HDD-1"));
-    for (case, _) in READINGS {
-        let from = &runs[7][case].result;
-        throughput(case, &curve(case), &mirror, from, found);
-        response(case, &curve(case), [&ssd, &mirror], from, found);
+    for (name, _) in READINGS {
+        let (case, curve, from) = (drive.case(name), curve(name), &runs[7][name].result);
+        throughput(&case, &curve, &mirror, from, found);
+        response(&case, &curve, [&ssd, &mirror], from, found);
     }
     let first = curve("ack first");
     let from = &runs[7]["ack first"].result;
-    found.measured.push(measured("C1-2", "SSD-Mr, most", mirror.most(), from, in_words(&mirror.done)));
-    found.measured.push(measured("C1-2", "Hete-Mr, most", first.most(), from, in_words(&first.done)));
+    found.measured.push(measured(
+        "C1-2",
+        &drive.case("SSD-Mr, most"),
+        mirror.most(),
+        from,
+        in_words(&mirror.done),
+    ));
+    found.measured.push(measured(
+        "C1-2",
+        &drive.case("Hete-Mr, most"),
+        first.most(),
+        from,
+        in_words(&first.done),
+    ));
     let less = -more(first.mean_response(), mirror.mean_response());
     let reason = format!("{} against {} ms", in_words(&first.response), in_words(&mirror.response));
-    found.measured.push(measured("C1-3", "of the abstract", less, from, reason));
+    found.measured.push(measured("C1-3", &drive.case("of the abstract"), less, from, reason));
     let slower = more(mirror.mean_response(), ssd.mean_response());
     let reason = format!("{} against {} ms", in_words(&mirror.response), in_words(&ssd.response));
-    found.measured.push(measured("C1-5", "SSD-Mr", slower, &runs[7]["SSD-Mr"].result, reason));
-    for (case, curve) in [("SSD-1", &ssd), ("SSD-Mr", &mirror), ("Hete-Mr", &first)] {
-        knee(case, curve, from, found);
+    found.measured.push(measured("C1-5", &drive.case("SSD-Mr"), slower, &runs[7]["SSD-Mr"].result, reason));
+    for (name, curve) in [("SSD-1", &ssd), ("SSD-Mr", &mirror), ("Hete-Mr", &first)] {
+        knee(&drive.case(name), curve, from, found);
+        if !drive.prefix.is_empty() {
+            decline(&drive.case(&format!("{name}, beyond it")), curve, from, found);
+        }
     }
-    borrowed(&runs, [&curve("bounded"), &ssd, &disk], found);
-    figures(&runs, &setups, found);
+    borrowed(drive, &runs, [&curve("bounded"), &ssd, &disk], found);
+    if drive.prefix.is_empty() {
+        figures(&runs, &setups, found);
+    } else {
+        figures_again("with the paper's pair", &runs, &setups, found);
+    }
     Ok(())
 }
 
@@ -131,24 +156,29 @@ pub(super) fn measure_mlc(lab: &Lab, found: &mut Findings) -> Result<(), Failure
     let slower = more(mirror.mean_response(), ssd.mean_response());
     let reason = format!("{} against {} ms", in_words(&mirror.response), in_words(&ssd.response));
     found.measured.push(measured("C1-5", &MLC.case("SSD-Mr"), slower, &runs[7]["SSD-Mr"].result, reason));
+    figures_again("with a drive of MLC", &runs, &setups, found);
+    Ok(())
+}
+
+/// Fig 7 and 8 of a set-up that is not the first.
+fn figures_again(whose: &str, runs: &[Runs], setups: &[Setup], found: &mut Findings) {
     for (title, y, of) in [
         (
-            "Fig 7 with a drive of MLC: completed writes",
+            format!("Fig 7 {whose}: completed writes"),
             "writes completed, 1/s",
             (|c| &c.done) as fn(&Curve) -> &Vec<f64>,
         ),
-        ("Fig 8 with a drive of MLC: mean response", "mean response, ms", |c| &c.response),
+        (format!("Fig 8 {whose}: mean response"), "mean response, ms", |c| &c.response),
     ] {
         let line = |s: &Setup| {
-            let curve = Curve::of(&runs, &s.label);
+            let curve = Curve::of(runs, &s.label);
             let points = LOADS.iter().zip(of(&curve)).map(|(&load, &value)| (load as f64, value));
             (s.label.clone(), points.collect())
         };
-        let (shape, title, x) = (Shape::Lines, title.into(), "writes offered, 1/s");
+        let (shape, x) = (Shape::Lines, "writes offered, 1/s");
         let lines = setups.iter().map(line).collect();
         found.figures.push(Figure { shape, title, x, y, lines });
     }
-    Ok(())
 }
 
 fn in_words(line: &[f64]) -> String {
@@ -177,7 +207,7 @@ fn response(case: &str, curve: &Curve, [ssd, mirror]: [&Curve; 2], from: &RunRes
     let less = -more(curve.mean_response(), ssd.mean_response());
     let reason = format!("{} against {} ms", in_words(&curve.response), in_words(&ssd.response));
     found.measured.push(measured("C1-3", case, less, from, reason));
-    if !case.starts_with("ack") {
+    if !case.trim_start_matches(PAIR.prefix).starts_with("ack") {
         return;
     }
     let ordered = |n: &usize| curve.response[*n] < ssd.response[*n] && ssd.response[*n] < mirror.response[*n];
@@ -197,6 +227,13 @@ fn knee(case: &str, curve: &Curve, from: &RunResult, found: &mut Findings) {
     found.measured.push(measured("C1-6", case, load as f64, from, reason));
 }
 
+/// C1-6: how far throughput at the greatest load is below the most.
+fn decline(case: &str, curve: &Curve, from: &RunResult, found: &mut Findings) {
+    let last = curve.done[LOADS.len() - 1];
+    let reason = format!("{last:.1} writes/s at {} offered, {:.1} at most", LOADS[7], curve.most());
+    found.measured.push(measured("C1-6", case, -more(last, curve.most()), from, reason));
+}
+
 /// Megabytes that wait for a leg.
 fn waiting(r: &RunResult) -> f64 {
     let bytes = |leg| counter(r, "mirror", leg) as f64 / 1e6;
@@ -204,7 +241,7 @@ fn waiting(r: &RunResult) -> f64 {
 }
 
 /// W1-6: what a bound leaves of it.
-fn borrowed(runs: &[Runs], [bounded, ssd, disk]: [&Curve; 3], found: &mut Findings) {
+fn borrowed(drive: Drive, runs: &[Runs], [bounded, ssd, disk]: [&Curve; 3], found: &mut Findings) {
     let slower = ssd.most().min(disk.most());
     let free = &runs[7]["ack first"];
     let kept = &runs[7]["bounded"].result;
@@ -215,10 +252,14 @@ fn borrowed(runs: &[Runs], [bounded, ssd, disk]: [&Curve; 3], found: &mut Findin
         disk.most(),
         counter(kept, "mirror", "exposed_bytes_max") as f64 / 1e6,
     );
-    found.measured.push(measured("W1-6", "bounded", bounded.most() / slower, kept, reason));
+    found.measured.push(measured("W1-6", &drive.case("bounded"), bounded.most() / slower, kept, reason));
     let seconds = free.times.seconds();
     let reason = format!("{:.0} MB wait after {seconds:.0} s", waiting(&free.result));
-    found.measured.push(measured("W1-6", "unbounded", waiting(&free.result) / seconds, &free.result, reason));
+    let case = drive.case("unbounded");
+    found.measured.push(measured("W1-6", &case, waiting(&free.result) / seconds, &free.result, reason));
+    if !drive.prefix.is_empty() {
+        return;
+    }
     found.figures.push(Figure {
         shape: Shape::Lines,
         title: "Borrowed time: what waits for a leg at 320 writes/s".into(),

@@ -29,19 +29,32 @@ pub const PAPER: Paper = Paper {
 };
 
 fn measure(lab: &Lab) -> Result<Findings, Failure> {
-    let pairs: Vec<Pair> = PAIRS.iter().map(|loads| Pair::run(lab, *loads)).collect::<Result<_, _>>()?;
     let mut found = Findings::default();
-    verdicts::collection(&pairs, &mut found);
-    verdicts::hosts(&pairs, &mut found);
-    verdicts::lending(&pairs, &mut found);
-    verdicts::workloads(lab, &mut found)?;
-    verdicts::presets(&mut found)?;
-    scenes::measure(lab, &mut found)?;
-    let phased = bursts::measure(lab, &mut found)?;
-    shootout::measure(lab, &mut found)?;
-    side::tables(&pairs, &phased, &mut found);
-    verdicts::figures(&pairs, &mut found);
+    if lab.wants(&["C3-5", "C3-6", "C3-8"]) {
+        scenes::measure(lab, &mut found)?;
+    }
+    if lab.wants(&["C3-11"]) {
+        shootout::measure(lab, &mut found)?;
+    }
+    let apart = ["C3-5", "C3-6", "C3-8", "C3-11"];
+    if lab.only.is_empty() || lab.only.iter().any(|id| !apart.contains(&id.as_str())) {
+        pairs(lab, &mut found)?;
+    }
     Ok(found)
+}
+
+/// What is measured on pairs of tenants.
+fn pairs(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    let pairs: Vec<Pair> = PAIRS.iter().map(|loads| Pair::run(lab, *loads)).collect::<Result<_, _>>()?;
+    verdicts::collection(&pairs, found);
+    verdicts::hosts(&pairs, found);
+    verdicts::lending(&pairs, found);
+    verdicts::workloads(lab, found)?;
+    verdicts::presets(found)?;
+    let phased = bursts::measure(lab, found)?;
+    side::tables(&pairs, &phased, found);
+    verdicts::figures(&pairs, found);
+    Ok(())
 }
 
 #[cfg(test)]
