@@ -182,6 +182,7 @@ pub mod replacement {
 ///     kind = "cache"
 ///     below = "disk"
 ///     size = "1 MiB"
+///     replacement = "lru"
 ///     prefetch = "as-much-again"
 ///     [device.disk]
 ///     kind = "memory"
@@ -263,12 +264,13 @@ pub mod demotion {
 ///     capacity = "32 MiB"
 ///     channels = 1
 ///     chips_per_channel = 1
-///     gc = "least-erased"
+///     spare_factor = 0.2
+///     gc = { kind = "least-erased" }
 /// "#;
 /// let experiment = nandu::Experiment::with(&registry, stack)?
 ///     .generate("uniform", &serde_json::json!({ "requests": 5000, "space": "32 MiB", "write": "1/1" }))
 ///     .precondition(nandu::Precondition::Filled);
-/// let greedy = experiment.clone().set("device.ssd.gc", "greedy")?.run()?;
+/// let greedy = experiment.clone().set("device.ssd.gc.kind", "greedy")?.run()?;
 /// assert!(experiment.run()?.waf_thousandths > greedy.waf_thousandths, "who does not look at what is gained moves more pages");
 /// # Ok::<(), nandu::Failure>(())
 /// ```
