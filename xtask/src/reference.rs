@@ -229,6 +229,7 @@ fn parameters(generator: &Json) -> String {
         let text = match value {
             Json::Number(bytes) if is_size => size(*bytes as u64),
             Json::Number(number) => number.to_string(),
+            Json::Bool(on) => on.to_string(),
             _ => time(value.text()),
         };
         text.replace(' ', "")

@@ -34,7 +34,10 @@ impl FromStr for GenSetting {
         match text.split_once('=') {
             Some((key, value)) if !key.trim().is_empty() && !value.trim().is_empty() => {
                 let value = value.trim();
-                let value = count(value).map_or_else(|_| Value::from(value), Value::from);
+                let value = match value {
+                    "true" | "false" => Value::from(value == "true"),
+                    _ => count(value).map_or_else(|_| Value::from(value), Value::from),
+                };
                 Ok(GenSetting { key: key.trim().into(), value })
             }
             _ => Err("write KEY=VALUE, for example requests=100000 or space=2GiB".into()),
@@ -384,5 +387,20 @@ pub fn remarks(meta: &Meta, talk: Talk) {
         } else {
             talk.note(text);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_a_number_a_switch_or_a_word() {
+        let value = |text: &str| text.parse::<GenSetting>().map(|setting| setting.value);
+        assert_eq!(value("steps=50"), Ok(Value::from(50)));
+        assert_eq!(value("size_by_stream=true"), Ok(Value::from(true)));
+        assert_eq!(value("size_by_stream = false"), Ok(Value::from(false)));
+        assert_eq!(value("space=8 GiB"), Ok(Value::from("8 GiB")));
+        assert!(value("space=").is_err() && value("=1").is_err());
     }
 }
