@@ -91,18 +91,18 @@ impl Initial for Filled {
 
 /// Bits that begin unset.
 #[derive(Clone, Debug, Default)]
-struct Bits(Vec<u64>);
+pub(crate) struct Bits(Vec<u64>);
 
 impl Bits {
-    fn new(bits: u32) -> Bits {
+    pub fn new(bits: u32) -> Bits {
         Bits(vec![0; (bits as usize).div_ceil(64)])
     }
 
-    fn get(&self, at: u32) -> bool {
+    pub fn get(&self, at: u32) -> bool {
         self.0[(at / 64) as usize] >> (at % 64) & 1 == 1
     }
 
-    fn set(&mut self, at: u32) {
+    pub fn set(&mut self, at: u32) {
         self.0[(at / 64) as usize] |= 1 << (at % 64);
     }
 }

@@ -238,21 +238,32 @@ impl<M: Mapping> Ssd<M> {
     pub(super) fn fill_logged(&mut self) {
         let logical = self.host.logical;
         self.seq = u64::from(logical);
-        let pools: Vec<_> =
-            (0..self.log().turns()).map(|turn| self.log().in_pool(turn, 0, logical)).collect();
-        let is_in_order = |(pool, pages): &(u32, std::ops::Range<u32>)| {
-            self.log().pool(*pool).region().opens_in_order(pages.end)
-        };
-        if logical >= by_rule_from() && pools.iter().all(is_in_order) {
-            return pools.iter().for_each(|(pool, pages)| {
-                self.log_mut().pool_mut(*pool).region_mut().begin(pages.end);
-            });
+        if logical >= by_rule_from() && self.fill_logged_by_rule() {
+            return;
         }
         for lpn in 0..logical {
             let (pool, local) = self.log().home(lpn);
             let taken = self.log_mut().pool_mut(pool).take(local);
             assert!(taken.is_some(), "an empty drive takes its pages in order without a merge");
         }
+    }
+
+    /// The same without an entry for any page; false, and nothing has changed, where the rule does not hold.
+    fn fill_logged_by_rule(&mut self) -> bool {
+        let (turns, logical) = (self.log().turns(), self.host.logical);
+        let in_pool = |ssd: &Self, turn| {
+            let (pool, pages) = ssd.log().in_pool(turn, 0, logical);
+            (pool, pages.end)
+        };
+        let holds = |(pool, pages)| self.log().pool(pool).region().opens_in_order(pages);
+        if !(0..turns).map(|turn| in_pool(self, turn)).all(holds) {
+            return false;
+        }
+        for turn in 0..turns {
+            let (pool, pages) = in_pool(self, turn);
+            self.log_mut().pool_mut(pool).region_mut().begin(pages);
+        }
+        true
     }
 
     /// How long a write waits for what its pool has to do, about.

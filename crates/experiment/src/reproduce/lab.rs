@@ -129,6 +129,11 @@ impl Lab<'_> {
         self.only.is_empty() || claims.iter().any(|claim| self.only.iter().any(|id| id == claim))
     }
 
+    /// Whether a claim is asked for that is none of these.
+    pub fn wants_beside(&self, claims: &[&str]) -> bool {
+        self.only.is_empty() || self.only.iter().any(|id| !claims.contains(&id.as_str()))
+    }
+
     fn common(&self, precondition: Precondition) -> Common<'_> {
         Common { seed: self.seed, precondition, registry: &self.registry, talk: Talk::SILENT }
     }

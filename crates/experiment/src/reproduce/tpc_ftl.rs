@@ -31,8 +31,7 @@ const RUNS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 fn measure(lab: &Lab) -> Result<Findings, Failure> {
     let mut found = Findings::default();
-    let apart = ["C2-13", "O2-4"];
-    if lab.only.is_empty() || lab.only.iter().any(|id| !apart.contains(&id.as_str())) {
+    if lab.wants_beside(&["C2-13", "O2-4"]) {
         traces(lab, &mut found)?;
     }
     if lab.wants(&["C2-13"]) {

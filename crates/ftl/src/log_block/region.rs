@@ -8,6 +8,7 @@
 
 use super::tag::{Role, Tag};
 use super::{Counts, Planted, Taken};
+use crate::filled::Bits;
 use std::collections::VecDeque;
 
 /// No page, no block.
@@ -47,8 +48,8 @@ pub struct Region {
     at: Vec<u32>,
     /// Logical pages that lie in order in the first blocks, by rule, while their logical block is not entered.
     began: u32,
-    /// Logical blocks whose pages, and whose first data block's, are in the tables; a bit each.
-    entered: Vec<u64>,
+    /// Logical blocks whose pages, and whose first data block's, are in the tables.
+    entered: Bits,
     /// The data block of each logical block.
     data: Vec<u32>,
     /// Whether a mark of the logical block may still count.
@@ -84,7 +85,7 @@ impl Region {
             page_bits: bits,
             at: vec![0; logical * shape.pages as usize],
             began: 0,
-            entered: Vec::new(),
+            entered: Bits::default(),
             data: vec![NONE; logical],
             marked: vec![false; logical],
             owner: vec![FREE; blocks << bits],
@@ -119,7 +120,7 @@ impl Region {
     #[inline(never)]
     fn at_start(&self, page: u32) -> Option<u32> {
         let lbn = page / self.shape.pages;
-        (!self.is_entered(lbn)).then(|| self.spot(lbn, page % self.shape.pages))
+        (!self.entered.get(lbn)).then(|| self.spot(lbn, page % self.shape.pages))
     }
 
     /// What a physical page holds, as a word.
@@ -136,12 +137,8 @@ impl Region {
         let (block, position) = (self.block_of(spot), self.position(spot));
         let page = u64::from(block) * u64::from(self.shape.pages) + u64::from(position);
         let is_filled =
-            position < self.shape.pages && page < u64::from(self.began) && !self.is_entered(block);
+            position < self.shape.pages && page < u64::from(self.began) && !self.entered.get(block);
         if is_filled { page as u32 + 1 } else { FREE }
-    }
-
-    fn is_entered(&self, lbn: u32) -> bool {
-        self.entered[(lbn / 64) as usize] >> (lbn % 64) & 1 == 1
     }
 
     /// A logical block changes: what is known of it by rule is entered.
@@ -149,7 +146,7 @@ impl Region {
     fn enter(&mut self, lbn: u32) {
         if self.began > 0
             && u64::from(lbn) * u64::from(self.shape.pages) < u64::from(self.began)
-            && !self.is_entered(lbn)
+            && !self.entered.get(lbn)
         {
             self.enter_from_start(lbn);
         }
@@ -157,7 +154,7 @@ impl Region {
 
     #[cold]
     fn enter_from_start(&mut self, lbn: u32) {
-        self.entered[(lbn / 64) as usize] |= 1 << (lbn % 64);
+        self.entered.set(lbn);
         let first = lbn * self.shape.pages;
         for page in first..self.began.min(first + self.shape.pages) {
             let spot = self.spot(lbn, page - first);
@@ -182,7 +179,7 @@ impl Region {
             (self.written[block as usize], self.valid[block as usize]) = (written, written);
         }
         self.began = pages;
-        self.entered = vec![0; (blocks as usize).div_ceil(64)];
+        self.entered = Bits::new(blocks);
     }
 
     /// The data block of a logical block, or [`NONE`].

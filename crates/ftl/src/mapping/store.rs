@@ -116,10 +116,16 @@ impl Store {
     /// Changes a word, to be written with its translation page.
     #[inline]
     pub fn set_word(&mut self, lpn: Lpn, word: u32) {
+        *self.word_mut(lpn) = word;
+    }
+
+    /// A word that changes: the others of its translation page are in the table too from here on.
+    #[inline]
+    fn word_mut(&mut self, lpn: Lpn) -> &mut u32 {
         if self.began.is_some() {
             self.enter(self.shape.tp(lpn));
         }
-        self.words[lpn.0 as usize] = word;
+        &mut self.words[lpn.0 as usize]
     }
 
     /// All words of a translation page.
@@ -156,10 +162,7 @@ impl Store {
 
     /// Puts a page at `ppn` as if its translation page said so already; returns where it lay.
     pub fn set_stored(&mut self, lpn: Lpn, ppn: Option<Ppn>) -> Option<Ppn> {
-        if self.began.is_some() {
-            self.enter(self.shape.tp(lpn));
-        }
-        page_of(std::mem::replace(&mut self.words[lpn.0 as usize], word_of(ppn)))
+        page_of(std::mem::replace(self.word_mut(lpn), word_of(ppn)))
     }
 
     /// Where a page was moved to, if that waits.

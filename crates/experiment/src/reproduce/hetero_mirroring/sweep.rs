@@ -2,8 +2,8 @@
 //! comparators of today; and how much of it is borrowed (W1-6).
 
 use super::{
-    CAP, Drive, HDD_1, HDD_MR, HETE_MR, MLC, PAIR, RAID_0, SSD_1, SSD_MR, STRIPED, counter, measured, more,
-    setup, small_files,
+    CAP, Drive, HDD_1, HDD_MR, HETE_MR, MLC, RAID_0, SSD_1, SSD_MR, STRIPED, counter, measured, more, setup,
+    small_files,
 };
 use crate::failure::Failure;
 use crate::reproduce::lab::{Lab, Setup};
@@ -94,24 +94,16 @@ pub(super) fn measure(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(
     for (name, _) in READINGS {
         let (case, curve, from) = (drive.case(name), curve(name), &runs[7][name].result);
         throughput(&case, &curve, &mirror, from, found);
-        response(&case, &curve, [&ssd, &mirror], from, found);
+        response(&case, &curve, &ssd, from, found);
+        if name.starts_with("ack") {
+            in_order(&case, &curve, [&ssd, &mirror], from, found);
+        }
     }
     let first = curve("ack first");
     let from = &runs[7]["ack first"].result;
-    found.measured.push(measured(
-        "C1-2",
-        &drive.case("SSD-Mr, most"),
-        mirror.most(),
-        from,
-        in_words(&mirror.done),
-    ));
-    found.measured.push(measured(
-        "C1-2",
-        &drive.case("Hete-Mr, most"),
-        first.most(),
-        from,
-        in_words(&first.done),
-    ));
+    for (name, curve) in [("SSD-Mr, most", &mirror), ("Hete-Mr, most", &first)] {
+        found.measured.push(measured("C1-2", &drive.case(name), curve.most(), from, in_words(&curve.done)));
+    }
     let less = -more(first.mean_response(), mirror.mean_response());
     let reason = format!("{} against {} ms", in_words(&first.response), in_words(&mirror.response));
     found.measured.push(measured("C1-3", &drive.case("of the abstract"), less, from, reason));
@@ -151,7 +143,7 @@ pub(super) fn measure_mlc(lab: &Lab, found: &mut Findings) -> Result<(), Failure
     for name in READINGS_MLC {
         let (case, curve, from) = (MLC.case(name), Curve::of(&runs, name), &runs[7][name].result);
         throughput(&case, &curve, &mirror, from, found);
-        response(&case, &curve, [&ssd, &mirror], from, found);
+        response(&case, &curve, &ssd, from, found);
     }
     let slower = more(mirror.mean_response(), ssd.mean_response());
     let reason = format!("{} against {} ms", in_words(&mirror.response), in_words(&ssd.response));
@@ -202,14 +194,15 @@ fn throughput(case: &str, curve: &Curve, mirror: &Curve, from: &RunResult, found
     found.measured.push(measured("C1-2", case, more(curve.most(), mirror.most()), from, reason));
 }
 
-/// C1-3, C1-4.
-fn response(case: &str, curve: &Curve, [ssd, mirror]: [&Curve; 2], from: &RunResult, found: &mut Findings) {
+/// C1-3.
+fn response(case: &str, curve: &Curve, ssd: &Curve, from: &RunResult, found: &mut Findings) {
     let less = -more(curve.mean_response(), ssd.mean_response());
     let reason = format!("{} against {} ms", in_words(&curve.response), in_words(&ssd.response));
     found.measured.push(measured("C1-3", case, less, from, reason));
-    if !case.trim_start_matches(PAIR.prefix).starts_with("ack") {
-        return;
-    }
+}
+
+/// C1-4: the loads at which the mirror of unlike legs answers first, and two drives last.
+fn in_order(case: &str, curve: &Curve, [ssd, mirror]: [&Curve; 2], from: &RunResult, found: &mut Findings) {
     let ordered = |n: &usize| curve.response[*n] < ssd.response[*n] && ssd.response[*n] < mirror.response[*n];
     let loads: Vec<usize> = (0..LOADS.len()).filter(ordered).collect();
     let names = loads.iter().map(|&n| LOADS[n].to_string()).collect::<Vec<_>>().join(" ");

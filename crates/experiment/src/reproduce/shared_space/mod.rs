@@ -36,8 +36,7 @@ fn measure(lab: &Lab) -> Result<Findings, Failure> {
     if lab.wants(&["C3-11"]) {
         shootout::measure(lab, &mut found)?;
     }
-    let apart = ["C3-5", "C3-6", "C3-8", "C3-11"];
-    if lab.only.is_empty() || lab.only.iter().any(|id| !apart.contains(&id.as_str())) {
+    if lab.wants_beside(&["C3-5", "C3-6", "C3-8", "C3-11"]) {
         pairs(lab, &mut found)?;
     }
     Ok(found)
