@@ -183,7 +183,7 @@ impl<M: Mapping> Ssd<M> {
                     self.blocks.planes[pool].valid += 1;
                 }
                 // Of a tenant's range that may go it must be known where versions of its pages lie.
-                Version::Old(lpn) if self.tenants.is_some() && !M::PAGED => {
+                Version::Old(lpn) if self.tenants.is_some() && !self.has_map_pages() => {
                     self.blocks.old_page(ppn, Lpn(first + lpn.0));
                 }
                 Version::Old(_) => self.blocks.waste_page(ppn),
@@ -200,7 +200,7 @@ impl<M: Mapping> Ssd<M> {
             seq += 1;
             let (Version::Newest(lpn) | Version::Old(lpn)) = version;
             let oob = Oob { key: u64::from(first + lpn.0), seq };
-            let unit = self.stripes.unit(ppn);
+            let unit = self.exec.stripes.unit(ppn);
             medium.program(cx.pool, &Program { unit, base: None, overlay: None, oob, window });
         });
         seq

@@ -100,15 +100,17 @@ impl<M: Mapping> Ssd<M> {
 
     /// One step in a plane if its die has nothing to do; returns when the next one may come.
     pub(super) fn idle_step(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
-        let dies = self.stripes.dies_of(self.blocks.plane_of_pool(plane));
-        let free_at =
-            |ssd: &Self| dies.clone().map(|die| ssd.lanes.free_at(die)).fold(Instant::ZERO, Instant::later);
-        let waits = self.queue.has_lines() && dies.clone().any(|die| self.queue.waiting(die) != (0, 0));
+        let dies = self.exec.stripes.dies_of(self.blocks.plane_of_pool(plane));
+        let free_at = |ssd: &Self| {
+            dies.clone().map(|die| ssd.exec.lanes.free_at(die)).fold(Instant::ZERO, Instant::later)
+        };
+        let waits =
+            self.exec.queue.has_lines() && dies.clone().any(|die| self.exec.queue.waiting(die) != (0, 0));
         let is_free = free_at(self) <= cx.now && !waits;
         if is_free {
             self.count.moves_while_idle += 1;
             self.clear_step(plane, cause, cx);
-            if self.queue.holds_back() {
+            if self.exec.queue.holds_back() {
                 self.serve(cx);
             }
         }

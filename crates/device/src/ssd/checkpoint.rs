@@ -8,9 +8,9 @@
 //! that differed then. They are at most as many as the cache holds; should they not fit, the map is written back first.
 
 use super::Ssd;
-use super::host::Usage;
-use crate::nand::queued::{After, Job, NONE, Order, Page};
-use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, TenantId, Window, Work};
+use super::executor::{Erasing, Pieces, Programming};
+use crate::nand::queued::{After, Job};
+use nandu_base::{ByteLen, Cx, Oob, Overlay, TenantId, Work};
 use nandu_ftl::checkpoint::{Anchors, Checkpoint};
 use nandu_ftl::mapping::{MapShape, Mapping, Tp};
 use nandu_ftl::trim_journal::TrimJournal;
@@ -38,8 +38,6 @@ pub(super) struct Keeper {
     differed: Vec<u32>,
     /// Number of the last checkpoint.
     pub last: u64,
-    /// When it is complete.
-    pub last_end: Instant,
     pub count: Counts,
 }
 
@@ -57,7 +55,6 @@ impl Keeper {
             touched: Vec::new(),
             differed: Vec::new(),
             last: 0,
-            last_end: Instant::ZERO,
             count: Counts::default(),
         }
     }
@@ -67,7 +64,6 @@ impl Keeper {
         self.touched.clear();
         self.differed.clear();
         self.last = last;
-        self.last_end = Instant::ZERO;
     }
 }
 
@@ -86,7 +82,7 @@ impl<M: Mapping> Ssd<M> {
         self.record_trims(cx, cause);
         let mut words = self.snapshot();
         let pages_max = self.paging.keeper.as_ref().map_or(0, |k| k.anchors.pages()) as usize;
-        let per_page = 1usize << (self.host.page_bits - 2);
+        let per_page = 1usize << (self.host.page.bits - 2);
         if words.len().div_ceil(per_page) > pages_max {
             self.write_map_back(cx);
             words = self.snapshot();
@@ -97,22 +93,20 @@ impl<M: Mapping> Ssd<M> {
             return;
         }
         let Some(mut keeper) = self.paging.keeper.take() else { return };
-        let outer = self.lanes.work_for(Work::Journal);
+        let outer = self.exec.lanes.work_for(Work::Journal);
         let (half, first, stale) = keeper.anchors.take(pages as u32);
-        let before = self.queue.all_changes(cx.now);
+        let before = self.exec.queue.all_changes(cx.now);
         for block in stale {
             self.erase_anchor(block, before, &mut keeper, cause, cx);
         }
-        let ready = After { at: self.last_change.later(cx.now), ..self.queue.all_changes(cx.now) };
-        let mut usage = Usage::default();
+        let ready = After { at: self.exec.last_change.later(cx.now), ..self.exec.queue.all_changes(cx.now) };
+        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Journal);
         for (index, words) in (0..).zip(words.chunks(per_page)) {
             let ppn = keeper.anchors.page(half, first + index);
-            let end = self.write_anchor(ppn, ready, u64::from(index), words, &mut usage, (cause, cx));
-            keeper.last_end = keeper.last_end.later(end);
+            self.write_anchor(ppn, ready, u64::from(index), words, &mut pieces, cx);
         }
-        usage.charge(cx, cause, Work::Journal);
-        self.lanes.work_for(outer);
-        self.last_change = self.last_change.later(keeper.last_end);
+        pieces.charge(cx);
+        self.exec.lanes.work_for(outer);
         keeper.last = self.seq;
         keeper.count.taken += 1;
         keeper.count.pages += pages as u64;
@@ -123,20 +117,20 @@ impl<M: Mapping> Ssd<M> {
     #[cold]
     pub(super) fn give_checkpoints_up(&mut self, cx: &mut Cx<'_>) {
         let Some(mut keeper) = self.paging.keeper.take() else { return };
-        let before = self.queue.all_changes(cx.now);
+        let before = self.exec.queue.all_changes(cx.now);
         for block in keeper.anchors.give_up() {
             self.erase_anchor(block, before, &mut keeper, TenantId::SYSTEM, cx);
         }
         keeper.last = 0;
         self.paging.keeper = Some(keeper);
         self.serve_what_waits(cx);
-        self.lanes.fence(self.last_change);
+        self.exec.lanes.fence(self.exec.last_change);
     }
 
     /// The checkpoint of now, as words. It takes a sequence number for itself.
     fn snapshot(&mut self) -> Vec<u32> {
         self.seq += 1;
-        let per_page = 1usize << (self.host.page_bits - 2);
+        let per_page = 1usize << (self.host.page.bits - 2);
         let mut differ: Vec<(Lpn, u32)> = Vec::new();
         if let Some(keeper) = &mut self.paging.keeper {
             let mut changed = std::mem::take(&mut keeper.touched);
@@ -174,8 +168,8 @@ impl<M: Mapping> Ssd<M> {
         cause: TenantId,
         cx: &mut Cx<'_>,
     ) {
-        let after = After { at: keeper.last_end, ..before };
-        self.erase_blocks(block, after, cause, Work::Journal, cx);
+        let after = After { at: self.exec.anchored_at, ..before };
+        self.exec.erase(Erasing { unit: block, after, is_slc: false, cause, work: Work::Journal }, cx);
         self.blocks.wore(block);
         self.erases_ever += 1;
         keeper.count.erases += 1;
@@ -187,37 +181,23 @@ impl<M: Mapping> Ssd<M> {
         after: After,
         index: u64,
         words: &[u32],
-        usage: &mut Usage,
-        (cause, cx): (TenantId, &mut Cx<'_>),
-    ) -> Instant {
-        let layout = self.blocks.layout();
-        let (plane, page) = (layout.plane(ppn), layout.page(ppn));
-        self.serial = self.serial.wrapping_add(1);
+        pieces: &mut Pieces,
+        cx: &mut Cx<'_>,
+    ) {
+        self.exec.begin_group();
         let overlay = cx.medium.is_some().then(|| {
-            let page = ByteLen(1 << self.host.page_bits);
+            let page = ByteLen(1 << self.host.page.bits);
             let payload = cx.pool.allocate_metadata(page);
             for (bytes, word) in cx.pool.bytes_mut(payload, page).chunks_exact_mut(4).zip(words) {
                 bytes.copy_from_slice(&word.to_le_bytes());
             }
-            Overlay { first: 0, count: self.host.page_sectors, payload }
+            Overlay { first: 0, count: self.host.page.sectors, payload }
         });
         let oob = Oob { key: CHECKPOINT_KEY + index, seq: self.seq };
-        if self.queue.program_waits(ppn) || !self.comes_in_time(after, ppn, cx.now) {
-            let (now, serial) = (cx.now, self.serial);
-            let order = Order { now, after, map_at: now, work: Work::Journal, cause, answer: NONE, serial };
-            let page = Page { key: oob.key, seq: oob.seq, overlay, ..Page::read(ppn, 0) };
-            self.queue.program(Job::Anchor, &order, page, NONE, None);
-            return now;
-        }
-        let (time, occupied) = self.lanes.program(plane, after.at, self.serial, page);
-        usage.die += occupied;
-        usage.bus += self.lanes.timing().transfer;
-        if let (Some(medium), Some(overlay)) = (cx.medium.as_deref_mut(), overlay) {
-            let window = Window { start: time.start, end: time.end };
-            let overlay = Some(overlay);
-            medium.program(cx.pool, &Program { unit: u64::from(ppn.0), base: None, overlay, oob, window });
-        }
-        overlay.iter().for_each(|overlay| cx.pool.release(overlay.payload));
-        time.end
+        self.exec.program(
+            Programming { overlay, ..Programming::of(Job::Anchor, ppn, oob, after) },
+            pieces,
+            cx,
+        );
     }
 }

@@ -1,8 +1,7 @@
 //! Clearing blocks: a few moves after each write of the host, or a whole block when there is no other way.
 
 use super::Ssd;
-use super::host::Usage;
-use super::stripes::Carried;
+use super::executor::{Copying, Erasing, Pieces, Usage};
 use crate::nand::queued::After;
 use nandu_base::{Cx, Instant, Oob, Program, TenantId, Violation, Window, Work};
 use nandu_ftl::blocks::Content;
@@ -82,7 +81,7 @@ impl<M: Mapping> Ssd<M> {
 
     /// One move for each block of a unit, or the erase of a unit that has been chosen.
     pub(super) fn clear_step(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        self.clear_pages(plane, self.stripes.units.width(), cause, cx);
+        self.clear_pages(plane, self.exec.stripes.units.width(), cause, cx);
     }
 
     /// Whether the plane has a block to clear.
@@ -199,20 +198,22 @@ impl<M: Mapping> Ssd<M> {
     /// Moves up to `budget` pages, more where it must, and erases the block when none is left.
     #[inline(always)]
     pub(super) fn clear_pages(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        let outer = self.lanes.work_for(Work::Gc);
-        if self.moves_plainly && !self.queue.holds_back() && self.clearing[plane as usize].to.is_full() {
+        let outer = self.exec.lanes.work_for(Work::Gc);
+        if self.moves_plainly && !self.exec.queue.holds_back() && self.clearing[plane as usize].to.is_full() {
             self.move_pages::<true>(plane, budget, cause, cx);
         } else {
             self.move_many(plane, budget, cause, cx);
         }
-        self.lanes.work_for(outer);
+        self.exec.lanes.work_for(outer);
     }
 
     #[inline(never)]
     fn move_many(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
         // Pages that move at once may share an operation, and none with the request that they follow.
         // So does what leaves SLC mode, which is read and programmed as pages of requests are.
-        self.serial = self.serial.wrapping_add(u32::from(self.stripes.is_wide() || self.slc.is_some()));
+        if self.exec.stripes.is_wide() || self.slc.is_some() {
+            self.exec.begin_group();
+        }
         self.move_pages::<false>(plane, budget, cause, cx);
     }
 
@@ -223,7 +224,8 @@ impl<M: Mapping> Ssd<M> {
         let Clearing { victim, mut next, .. } = self.clearing[plane as usize];
         let pages = self.blocks.layout().pages;
         let mut valid = pages - u32::from(self.blocks.invalid(victim));
-        let (mut usage, mut moved, mut left, mut end) = (Usage::default(), 0, budget, Instant::ZERO);
+        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Gc);
+        let (mut moved, mut left, mut end) = (0, budget, Instant::ZERO);
         while valid > 0 {
             if left == 0 && self.may_pause(plane) {
                 break;
@@ -236,38 +238,41 @@ impl<M: Mapping> Ssd<M> {
             match self.blocks.data_at(from) {
                 Some(lpn) if PLAIN && self.map.is_at(lpn, from) => {
                     let to = self.next_page_for_moved(plane);
-                    let (start, until, die, bus) = self.lanes.move_page(plane, cx.now);
-                    (usage.die, usage.bus, end) = (usage.die + die, usage.bus + bus, until);
+                    let (start, until, die, bus) = self.exec.lanes.move_page(plane, cx.now);
+                    pieces.usage.die += die;
+                    pieces.usage.bus += bus;
+                    end = until;
                     self.seq += 1;
                     moved += 1;
                     self.blocks.programmed(to, Content::Data(lpn));
                     self.map.set(lpn, to);
                     if cx.medium.is_some() {
-                        self.store_moved(from, to, Content::Data(lpn), Window { start, end }, cx);
+                        let (unit, base) = (self.exec.stripes.unit(to), Some(self.exec.stripes.unit(from)));
+                        let oob = self.oob_of_moved(to, Content::Data(lpn));
+                        let window = Window { start, end };
+                        self.exec.put(&Program { unit, base, overlay: None, oob, window }, cx);
                     }
                 }
                 Some(lpn) if !PLAIN && self.is_live(lpn, from, cause, cx) => {
-                    self.move_data(from, lpn, plane, &mut usage, cause, cx);
+                    self.move_data(from, lpn, plane, &mut pieces, cx);
                 }
                 Some(_) => {
-                    if M::PAGED {
-                        valid = pages - u32::from(self.blocks.invalid(victim));
-                    }
+                    // Of a map that is partly on the flash it may be heard that more of them are superseded.
+                    valid = pages - u32::from(self.blocks.invalid(victim));
                     continue;
                 }
-                None if self.move_record(from, plane, &mut usage, cause, cx) => {}
+                None if self.move_record(from, plane, &mut pieces, cx) => {}
                 None => continue,
             }
-            // Of a map that is partly on the flash it may hear that more of them are superseded.
-            valid = if M::PAGED { pages - u32::from(self.blocks.invalid(victim)) } else { valid - 1 };
+            valid = if PLAIN { valid - 1 } else { pages - u32::from(self.blocks.invalid(victim)) };
             left = left.saturating_sub(1);
         }
         if PLAIN {
             self.count.pages_moved += u64::from(moved);
-            self.last_change = self.last_change.later(end);
+            self.exec.last_change = self.exec.last_change.later(end);
             self.blocks.moved_away(victim, moved, end);
         }
-        self.charge_gc(usage, cause, cx);
+        self.charge_gc(pieces.usage, cause, cx);
         if valid > 0 {
             self.clearing[plane as usize].next = next;
         } else {
@@ -334,35 +339,17 @@ impl<M: Mapping> Ssd<M> {
     /// Notes that a block is opened for data, whose erase may not be complete yet.
     pub(super) fn note_opened(&mut self, cursor: Cursor) {
         let block = cursor.block(self.blocks.layout());
-        self.stripes.opened(block, self.queue.any_erase_waits());
-        if M::PAGED {
-            let erased = self.blocks.safe_at(block);
-            self.paging.opened_from = self.paging.opened_from.later(erased);
-        }
-    }
-
-    /// Whether a page of the host holds the newest version.
-    #[inline(always)]
-    fn is_live(&mut self, lpn: Lpn, ppn: Ppn, cause: TenantId, cx: &mut Cx<'_>) -> bool {
-        if M::PAGED { self.is_live_paged(lpn, ppn, cause, cx) } else { self.map.is_at(lpn, ppn) }
+        self.exec.stripes.opened(block, self.exec.queue.any_erase_waits());
+        let erased = self.blocks.safe_at(block);
+        self.exec.fetched.opened_from = self.exec.fetched.opened_from.later(erased);
     }
 
     /// Moves a page of the host.
     #[inline(always)]
-    fn move_data(
-        &mut self,
-        from: Ppn,
-        lpn: Lpn,
-        plane: u32,
-        usage: &mut Usage,
-        cause: TenantId,
-        cx: &mut Cx<'_>,
-    ) {
-        let to = self.move_page(from, Content::Data(lpn), plane, usage, cause, cx);
-        if M::PAGED {
-            self.relocate_paged(lpn, from, to, cause, cx);
-        } else if !(self.planted.stale_map && self.seq.is_multiple_of(32)) {
-            self.map.set(lpn, to);
+    fn move_data(&mut self, from: Ppn, lpn: Lpn, plane: u32, pieces: &mut Pieces, cx: &mut Cx<'_>) {
+        let to = self.move_page(from, Content::Data(lpn), plane, pieces, cx);
+        if !(self.planted.stale_map && self.seq.is_multiple_of(32)) {
+            self.relocate(lpn, from, to, pieces.cause, cx);
         }
     }
 
@@ -372,8 +359,7 @@ impl<M: Mapping> Ssd<M> {
         &mut self,
         from: Ppn,
         plane: u32,
-        usage: &mut Usage,
-        cause: TenantId,
+        pieces: &mut Pieces,
         cx: &mut Cx<'_>,
     ) -> bool {
         let content = self.blocks.content(from);
@@ -381,7 +367,7 @@ impl<M: Mapping> Ssd<M> {
         if self.journal.record(slot).is_none_or(|record| record.ppn != from) {
             return false;
         }
-        let to = self.move_page(from, content, plane, usage, cause, cx);
+        let to = self.move_page(from, content, plane, pieces, cx);
         self.journal.moved(slot, to);
         true
     }
@@ -392,8 +378,7 @@ impl<M: Mapping> Ssd<M> {
         from: Ppn,
         content: Content,
         plane: u32,
-        usage: &mut Usage,
-        cause: TenantId,
+        pieces: &mut Pieces,
         cx: &mut Cx<'_>,
     ) -> Ppn {
         let to = match &mut self.clearing[plane as usize].to {
@@ -403,21 +388,46 @@ impl<M: Mapping> Ssd<M> {
                 to.take()
             }
         };
-        let carried = Carried { from, to, content, after: After::at(cx.now), cause, work: Work::Gc };
-        let end = self.copy(carried, usage, cx);
+        let end = self.copy(from, to, content, pieces, cx);
         self.count.pages_moved += 1;
         self.tenant_moved(plane);
         self.blocks.invalidate(from, end);
         to
     }
 
-    /// Copies a page on the medium, if there is one.
-    #[inline]
-    pub(super) fn store_moved(&self, from: Ppn, to: Ppn, content: Content, window: Window, cx: &mut Cx<'_>) {
-        let Some(medium) = cx.medium.as_deref_mut() else { return };
-        let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
-        let oob = Oob { key: super::recover::key(content) | self.mode_mark(to), seq: self.seq };
-        medium.program(cx.pool, &Program { unit, base, overlay: None, oob, window });
+    /// Copies a page within its pool; returns when that is complete, or the beginning of time while it waits.
+    #[inline(always)]
+    pub(super) fn copy(
+        &mut self,
+        from: Ppn,
+        to: Ppn,
+        content: Content,
+        pieces: &mut Pieces,
+        cx: &mut Cx<'_>,
+    ) -> Instant {
+        let copying = self.copying(from, to, content, After::at(cx.now));
+        let given = match self.moves_within && !self.exec.queue.holds_back() {
+            true => self.exec.move_now(copying, cx.now, pieces, cx),
+            false => self.exec.copy(copying, pieces, cx),
+        };
+        given.end()
+    }
+
+    /// What a copy is made of; it has the next number.
+    #[inline(always)]
+    pub(super) fn copying(&mut self, from: Ppn, to: Ppn, content: Content, after: After) -> Copying {
+        self.seq += 1;
+        self.blocks.programmed(to, content);
+        let oob = self.oob_of_moved(to, content);
+        let (from_slc, to_slc) = (self.is_slc(from), self.is_slc(to));
+        let is_map = matches!(content, Content::Map(_));
+        Copying { from, to, oob, from_slc, to_slc, after, is_map }
+    }
+
+    /// What is on record with a page that was moved.
+    #[inline(always)]
+    fn oob_of_moved(&self, to: Ppn, content: Content) -> Oob {
+        Oob { key: super::recover::key(content) | self.mode_mark(to), seq: self.seq }
     }
 
     /// Erases a block without valid pages, once the newer versions of its pages are safe.
@@ -435,12 +445,13 @@ impl<M: Mapping> Ssd<M> {
         // older version of a trimmed page as the newest.
         let mut earliest = self.blocks.safe_at(block);
         if !self.planted.erase_before_record {
-            earliest = earliest.later(self.recorded_at);
+            earliest = earliest.later(self.exec.recorded_at);
         }
         if self.planted.erase_too_early {
             earliest = cx.now;
         }
-        let end = self.erase_blocks(block, After::at(earliest), cause, Work::Gc, cx);
+        let (after, is_slc) = (After::at(earliest), self.blocks.is_slc(block));
+        let end = self.exec.erase(Erasing { unit: block, after, is_slc, cause, work: Work::Gc }, cx);
         let rest = std::mem::replace(&mut self.clearing[plane as usize].to, Cursor::CLOSED);
         self.blocks.waste(rest);
         self.blocks.erased(block);
@@ -486,7 +497,7 @@ impl<M: Mapping> Ssd<M> {
                 valid += match content {
                     Content::Data(lpn) if self.map.get(lpn) == Some(ppn) => 1,
                     // A map that is partly on the flash forgets pages that it knows to be superseded.
-                    Content::Data(_) if M::PAGED => {
+                    Content::Data(_) if self.has_map_pages() => {
                         unknown += 1;
                         1
                     }

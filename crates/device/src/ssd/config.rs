@@ -15,10 +15,11 @@ pub use die_scheduler::DieScheduler;
 use super::background::Idle;
 use super::buffer::{self, Buffer};
 use super::checkpoint::Keeper;
+use super::executor::{Executor, Fetched, Stripes};
 use super::gc::{GcConfig, WearConfig};
 use super::level::Leveller;
 use super::mapping::{Map, MapConfig, Maps};
-use super::stripes::Stripes;
+use super::pages::PageShape;
 use super::translate::Paging;
 use super::{Ssd, host::Host};
 use crate::nand::queued::Queued;
@@ -300,9 +301,8 @@ impl SsdConfig {
         limits.preferred = page_bytes as u32;
         limits.depth = geometry.all_planes().max(32);
         let host = Host {
-            page_bits: page_bytes.trailing_zeros(),
+            page: PageShape { bits: page_bytes.trailing_zeros(), sectors: (page_bytes / SECTOR) as u32 },
             plane_bits: geometry.planes.trailing_zeros(),
-            page_sectors: (page_bytes / SECTOR) as u32,
             logical: shape.pages,
             reserved: size.reserved,
             needed: size.needed,
@@ -322,7 +322,7 @@ impl SsdConfig {
                 MapArea::new(layout, &blocks, vec![(0..layout.planes).collect()])
             }
         };
-        let paging = Paging::new(area, &map, &self.mapping, keeper);
+        let paging = Paging::new(area, &self.mapping, keeper);
         let mut blocks = BlockTable::with_wear(layout, size.wear);
         blocks.set_rooms(size.reserved, size.needed);
         let plain_slc = || vec![size.slc; layout.planes as usize];
@@ -359,9 +359,11 @@ impl SsdConfig {
             cx,
         )?;
         limits.volatile_cache = self.buffer_config().is_some_and(|buffer| !buffer.power_loss_protection);
+        let fetched = Fetched::of(map.translation_pages());
+        let exec = Executor::new(host.page, lanes, queue, stripes, fetched, slc.is_some());
         let mut ssd = Ssd::new(
-            host, limits, map, paging, blocks, stripes, lanes, turns, policy, leveller, tenants, streams,
-            slc, idle, queue, buffer, cx,
+            host, limits, map, paging, blocks, exec, turns, policy, leveller, tenants, streams, slc, idle,
+            buffer, cx,
         );
         match cx.precondition {
             Precondition::Empty => {}

@@ -199,7 +199,7 @@ impl<M: Mapping> Ssd<M> {
                 let key = self.map.log_blocks().and_then(|log| log.record(Lpn(lpn)));
                 let oob = Oob { key: key.unwrap_or(u64::from(lpn)), seq: u64::from(number) + 1 };
                 let program =
-                    Program { unit: self.stripes.unit(ppn), base: None, overlay: None, oob, window };
+                    Program { unit: self.exec.stripes.unit(ppn), base: None, overlay: None, oob, window };
                 medium.program(cx.pool, &program);
             }
         }

@@ -9,8 +9,7 @@
 //! collection is not behind there; a map that gathers has one block of each plane for it.
 
 use super::Ssd;
-use super::host::Usage;
-use super::stripes::Carried;
+use super::executor::Pieces;
 use crate::nand::queued::{After, Job, NONE};
 use nandu_base::{Cx, TenantId, Work};
 use nandu_ftl::blocks::Content;
@@ -146,7 +145,7 @@ impl<M: Mapping> Ssd<M> {
         let cursor =
             self.blocks.open_free(pool, self.seq + 1).expect("a pool that was asked has a free block");
         self.note_opened(cursor);
-        let number = self.queue.node(ready.node).number;
+        let number = self.exec.queue.node(ready.node).number;
         Some(Gathering { cursor, pool, first: layout.first_page(cursor.block(&layout)), ready, number })
     }
 
@@ -155,17 +154,17 @@ impl<M: Mapping> Ssd<M> {
         let to = open.cursor.take();
         self.paging.gatherer.under_way = Some(open);
         self.blocks.planes[open.pool as usize].valid += 1;
-        self.serial = self.serial.wrapping_add(1);
-        let mut usage = Usage::default();
-        let outer = self.lanes.work_for(Work::Map);
+        self.exec.begin_group();
+        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Map);
+        let outer = self.exec.lanes.work_for(Work::Map);
         let after = self.still_to_wait_for(&open, cx);
-        let carried = Carried { from, to, content: Content::Data(lpn), after, cause, work: Work::Map };
-        let end = self.carry(carried, [Job::PreRead, Job::Gathered], &mut usage, cx);
-        self.lanes.work_for(outer);
-        usage.charge(cx, cause, Work::Map);
+        let copying = self.copying(from, to, Content::Data(lpn), after);
+        let end = self.exec.carry(copying, [Job::PreRead, Job::Gathered], &mut pieces, cx).end();
+        self.exec.lanes.work_for(outer);
+        pieces.charge(cx);
         self.paging.gatherer.count.pages += 1;
         self.blocks.invalidate(from, end);
-        self.relocate_paged(lpn, from, to, cause, cx);
+        self.relocate(lpn, from, to, cause, cx);
         self.clear_after_write(open.pool, cause, cx);
     }
 
@@ -173,9 +172,9 @@ impl<M: Mapping> Ssd<M> {
     fn still_to_wait_for(&self, open: &Gathering, cx: &Cx<'_>) -> After {
         let After { at, node } = open.ready;
         let at = at.later(cx.now);
-        if node == NONE || self.queue.node(node).number == open.number {
+        if node == NONE || self.exec.queue.node(node).number == open.number {
             return After { at, node };
         }
-        After::at(at.later(self.paging.last_comes()))
+        After::at(at.later(self.exec.fetched.last_comes()))
     }
 }

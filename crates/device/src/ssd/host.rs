@@ -1,13 +1,13 @@
 //! What the host asks for: reads, writes, trims and flushes.
 
 use super::Ssd;
-use super::pieces::{Pieces, Slowest, Whose};
-use super::stripes::Carried;
+use super::executor::{Pieces, Premerge, Programming, Reading, Usage, Whose};
+use super::pages::{PageShape, Pages, Part};
 use crate::nand::PageTime;
-use crate::nand::queued::{After, Job, NONE, Order, Page};
+use crate::nand::queued::{After, Job, NONE};
 use nandu_base::{
-    ByteLen, ByteOffset, Cx, ErrorKind, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId,
-    Resource, SECTOR, Span, Step, TenantId, Window, Work,
+    Cx, ErrorKind, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId, Span, Step, TenantId,
+    Window, Work,
 };
 use nandu_ftl::blocks::Content;
 use nandu_ftl::mapping::Mapping;
@@ -17,12 +17,10 @@ use nandu_ftl::{Lpn, Ppn};
 /// Fixed figures of the drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
-    /// log2 of the page size.
-    pub page_bits: u32,
+    /// The size of a page.
+    pub page: PageShape,
     /// log2 of the planes of a die.
     pub plane_bits: u32,
-    /// Sectors of a page.
-    pub page_sectors: u32,
     /// Logical pages.
     pub logical: u32,
     /// Blocks of a plane that hold no data of the host's: room to clear blocks, and those of the map.
@@ -43,87 +41,8 @@ pub(super) struct Host {
     pub trim_records: u32,
 }
 
-/// The sectors of one page that a request concerns.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    /// First sector within the page.
-    pub first: u32,
-    /// Sectors.
-    pub count: u32,
-}
-
-/// A request taken apart: perhaps a part of a page, then whole pages, then perhaps a part of one.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pages {
-    /// First page concerned.
-    pub first: u32,
-    /// One past the last.
-    pub end: u32,
-    /// Sectors of the first page that come before the request.
-    skip: u32,
-    /// Sectors of the last page that the request reaches; all of them when it ends on a page boundary.
-    reach: u32,
-}
-
-impl Host {
-    #[inline(always)]
-    pub fn pages(&self, offset: ByteOffset, len: ByteLen) -> Pages {
-        let mask = (1 << self.page_bits) - 1;
-        let last = offset.0 + len.0 - 1;
-        Pages {
-            first: (offset.0 >> self.page_bits) as u32,
-            end: (last >> self.page_bits) as u32 + 1,
-            skip: ((offset.0 & mask) / SECTOR) as u32,
-            reach: ((last & mask) / SECTOR) as u32 + 1,
-        }
-    }
-
-    /// The sectors of page `lpn`; `None` for all.
-    #[inline(always)]
-    pub fn part(&self, pages: &Pages, lpn: u32) -> Option<Part> {
-        let first = if lpn == pages.first { pages.skip } else { 0 };
-        let end = if lpn + 1 == pages.end { pages.reach } else { self.page_sectors };
-        (end - first != self.page_sectors).then_some(Part { first, count: end - first })
-    }
-
-    /// The whole of a page, or the part of it.
-    #[inline(always)]
-    pub fn sectors(&self, part: Option<Part>) -> Part {
-        part.unwrap_or(Part { first: 0, count: self.page_sectors })
-    }
-
-    /// Whether the request consists of whole pages.
-    #[inline(always)]
-    pub fn is_whole(&self, pages: &Pages) -> bool {
-        pages.skip == 0 && pages.reach == self.page_sectors
-    }
-
-    /// Bytes of the request before page `lpn`.
-    #[inline(always)]
-    pub fn before(&self, pages: &Pages, lpn: u32) -> ByteLen {
-        let start = u64::from(lpn - pages.first) << self.page_bits;
-        ByteLen(start.saturating_sub(u64::from(pages.skip) * SECTOR))
-    }
-}
-
-/// A page to read for a request.
-pub(super) struct Reading {
-    pub id: ReqId,
-    pub lpn: u32,
-    pub ppn: Ppn,
-    /// What the write buffer has over it.
-    pub overlay: Option<Overlay>,
-}
-
-/// A page of which a part is replaced, as it was read.
-#[derive(Clone, Copy)]
-struct Premerge {
-    time: PageTime,
-    slc: bool,
-}
-
 /// A page of the host's to program.
-struct Programming {
+struct HostPage {
     lpn: Lpn,
     ppn: Ppn,
     /// The part that is written; `None` for all.
@@ -136,6 +55,14 @@ struct Programming {
     older: Option<Ppn>,
 }
 
+/// What a request's whole pages have come to so far.
+struct GivenSoFar {
+    /// What the next one waits for: the entries of the map.
+    after: After,
+    /// Those that something stood before.
+    pieces: Option<Pieces>,
+}
+
 /// A page taken for the host's data.
 pub(super) struct Taken {
     pub ppn: Ppn,
@@ -144,187 +71,102 @@ pub(super) struct Taken {
     pub low: bool,
 }
 
-/// Time that a request keeps resources occupied.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Usage {
-    pub die: Span,
-    pub bus: Span,
-}
-
-impl Usage {
-    #[inline]
-    pub fn charge(self, cx: &mut Cx<'_>, cause: TenantId, work: Work) {
-        cx.charges.charge_both(cause, work, (Resource::Die, self.die), (Resource::Channel, self.bus));
-    }
-}
-
 impl<M: Mapping> Ssd<M> {
-    /// The die of a page.
-    #[inline]
-    pub(super) fn die_of(&self, ppn: Ppn) -> u32 {
-        let units = &self.stripes.units;
-        units.chips().plane(units.place(ppn)) >> self.host.plane_bits
-    }
-
     #[inline]
     pub(super) fn read(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &cx.requests[id];
         let (payload, cause, now) = (request.payload, request.cause, cx.now);
-        let pages = self.host.pages(request.offset, request.len);
-        self.serial = self.serial.wrapping_add(1);
-        let mut pieces = M::PAGED.then(|| Pieces::of_request(id, now, cause, Work::Read));
+        let pages = self.host.page.pages(request.offset, request.len);
+        self.exec.begin_group();
+        let (mut after, mut pieces) = (After::at(now), None);
         let (mut slowest, mut usage) = (PageTime::done(now), Usage::default());
         let (mut sensed, fetches) = (0, !payload.is_none());
-        if M::PAGED {
-            self.map.begin(Lpn(pages.end));
-        } else if let Some(medium) = cx.medium.as_deref().filter(|_| fetches) {
+        self.map.begin(Lpn(pages.end));
+        if let Some(medium) = cx.medium.as_deref().filter(|_| fetches) {
             let mapped = (pages.first..pages.end).filter_map(|lpn| self.map.get(Lpn(lpn)));
-            mapped.for_each(|ppn| medium.prefetch(self.stripes.unit(ppn)));
+            mapped.for_each(|ppn| medium.prefetch(self.exec.stripes.unit(ppn)));
         }
         let mut lpn = pages.first;
         while lpn < pages.end {
-            let at = match &mut pieces {
-                Some(pieces) if M::PAGED => self.translate(Lpn(lpn), pieces, cx),
-                _ => self.map.get(Lpn(lpn)),
-            };
-            let is_held = || M::PAGED && pieces.as_ref().is_some_and(Pieces::is_held);
-            match at {
-                Some(ppn) if self.queue.holds_back() || is_held() => {
+            match self.translate(Lpn(lpn), &mut after, cause, cx) {
+                Some(ppn) if self.exec.queue.holds_back() || after != After::at(now) => {
                     let pieces = pieces.get_or_insert_with(|| Pieces::of_request(id, now, cause, Work::Read));
-                    self.read_or_wait(Reading { id, lpn, ppn, overlay: None }, &pages, pieces, cx);
+                    pieces.after = after;
+                    self.read_page(lpn, ppn, None, pieces, cx);
                     sensed += 1;
                 }
                 Some(ppn) => {
-                    let time = self.sense(ppn, now, &mut usage);
+                    let (time, die) = self.exec.sense(ppn, now);
+                    usage.die += die;
+                    usage.bus += self.exec.lanes.timing().transfer;
                     if time.end > slowest.end {
                         slowest = time;
                     }
                     sensed += 1;
                     if fetches {
-                        self.fetch(id, &pages, lpn, at, cx);
+                        self.exec.fetch(id, &pages, lpn, Some(self.exec.stripes.unit(ppn)), cx);
                     }
                 }
-                None if fetches => self.fetch(id, &pages, lpn, None, cx),
+                None if fetches => self.exec.fetch(id, &pages, lpn, None, cx),
                 None => {}
             }
             lpn += 1;
         }
         self.count.host_pages_read += sensed;
         self.gather_some(Lpn(pages.first), cause, cx);
-        match pieces.filter(|pieces| !M::PAGED || pieces.is_opened()) {
-            Some(pieces) => self.finish_all(id, pieces, slowest, usage, cx),
-            None => {
-                usage.charge(cx, cause, Work::Read);
-                if slowest.end > now {
-                    slowest.read_path(now, self.lanes.timing(), &mut cx.requests[id].path);
-                }
-                self.finish(id, slowest.end, cx)
+        if pieces.is_none() && after == After::at(now) {
+            usage.charge(cx, cause, Work::Read);
+            if slowest.end > now {
+                slowest.read_path(now, self.exec.lanes.timing(), &mut cx.requests[id].path);
             }
+            return self.exec.finish(id, slowest.end, cx);
         }
+        let mut pieces = pieces.unwrap_or_else(|| Pieces::of_request(id, now, cause, Work::Read));
+        pieces.after = after;
+        self.exec.finish_all(id, pieces, slowest, usage, cx)
     }
 
-    /// Reads a page of a request when nothing stands before it, or lets it wait.
+    /// Reads a page of a request, over which the write buffer may have something.
     #[inline(never)]
-    pub(super) fn read_or_wait(
+    pub(super) fn read_page(
         &mut self,
-        reading: Reading,
-        pages: &Pages,
+        lpn: u32,
+        ppn: Ppn,
+        overlay: Option<Overlay>,
         pieces: &mut Pieces,
         cx: &mut Cx<'_>,
     ) {
-        let Reading { id, lpn, mut ppn, overlay } = reading;
-        let mut waits = self.queue.read_waits(self.stripes.units.place(ppn));
-        if waits && self.map.log_blocks().is_some() {
-            let source = self.queue.source_of(ppn);
-            waits = self.queue.has_lines() || source.after != NONE;
-            ppn = if waits { ppn } else { source.ppn };
-        }
-        let fetches = !cx.requests[id].payload.is_none();
-        let (place, after) = (self.stripes.units.place(ppn), pieces.after);
-        if !waits && self.comes_in_time(after, ppn, pieces.now) {
-            let slc = [self.is_slc(ppn), false];
-            let time = self.sense_in_mode(ppn, after.at, &mut pieces.usage);
-            pieces.note_as(Slowest { map_at: after.at, premerge: None, time, slc });
-            if fetches {
-                self.fetch(id, pages, lpn, Some(ppn), cx);
-                overlay.iter().for_each(|overlay| self.lay_over(id, lpn, overlay, cx));
-            }
-            return;
-        }
-        let overlay = overlay.filter(|_| fetches);
-        overlay.iter().for_each(|overlay| cx.pool.keep(overlay.payload));
-        let answer = self.answer_of(pieces);
-        let slc = self.mode_of(ppn, Job::Read);
-        let order = pieces.order(after, answer, self.serial);
-        self.queue.read(Job::Read, &order, Page { slc, overlay, ..Page::read(place, lpn) });
-    }
-
-    /// Whether an operation on the die of `ppn` need not wait for this: it is over by now, or by the time when the die has done what
-    /// it has, so that the die does not stand still for it.
-    #[inline]
-    pub(super) fn comes_in_time(&self, after: After, ppn: Ppn, now: Instant) -> bool {
-        after.node == NONE && (after.at <= now || after.at <= self.lanes.free_at(self.die_of(ppn)))
-    }
-
-    /// Puts the data of one page into a read's payload.
-    #[inline]
-    pub(super) fn fetch(&self, id: ReqId, pages: &Pages, lpn: u32, at: Option<Ppn>, cx: &mut Cx<'_>) {
-        self.fetch_unit(id, pages, lpn, at.map(|ppn| self.stripes.unit(ppn)), cx);
-    }
-
-    /// The same from a page of the medium.
-    pub(super) fn fetch_unit(&self, id: ReqId, pages: &Pages, lpn: u32, at: Option<u64>, cx: &mut Cx<'_>) {
-        let Part { first, count } = self.host.sectors(self.host.part(pages, lpn));
-        let before = self.host.before(pages, lpn);
-        let data = cx.requests[id].payload.slice(before);
-        let len = ByteLen(u64::from(count) * SECTOR);
-        match (at, cx.medium.as_deref_mut()) {
-            (Some(unit), Some(medium)) => {
-                if !medium.read(cx.pool, unit, first, count, data) {
-                    cx.requests[id].fail_part(ErrorKind::Unreadable, before, len);
-                }
-            }
-            _ => cx.pool.zero(data, len),
-        }
-    }
-
-    /// Reads one page on its die.
-    #[inline(always)]
-    pub(super) fn sense(&mut self, ppn: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
-        let (plane, page) = self.stripes.plane_and_page(ppn);
-        let (time, occupied) = self.lanes.read(plane, now, self.serial, page);
-        usage.die += occupied;
-        usage.bus += self.lanes.timing().transfer;
-        time
+        let (is_slc, after) = (self.is_slc(ppn), pieces.after);
+        let reading = Reading { is_slc, overlay, ..Reading::of(Job::Read, ppn, lpn, after) };
+        self.exec.read(reading, pieces, cx);
     }
 
     #[inline]
     pub(super) fn write(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &cx.requests[id];
         let cause = request.cause;
-        let pages = self.host.pages(request.offset, request.len);
-        self.serial = self.serial.wrapping_add(1);
+        let pages = self.host.page.pages(request.offset, request.len);
+        self.exec.begin_group();
         self.turns.aim(pages.first);
-        if M::PAGED {
-            self.map.begin(Lpn(pages.end));
-        }
+        self.map.begin(Lpn(pages.end));
         let now = cx.now;
         let whose = Whose::Request(id);
-        if self.is_plain && self.host.is_whole(&pages) {
-            let mut pieces = M::PAGED.then(|| Pieces::of_request(id, now, cause, Work::Write));
+        if self.is_plain && self.host.page.is_whole(&pages) {
+            let mut given = GivenSoFar { after: After::at(now), pieces: None };
             let (slowest, usage) = match cx.medium {
-                None => self.write_whole::<false>(id, &pages, (whose, cause), &mut pieces, cx),
-                Some(_) => self.write_whole::<true>(id, &pages, (whose, cause), &mut pieces, cx),
+                None => self.write_whole::<false>(id, &pages, (whose, cause), &mut given, cx),
+                Some(_) => self.write_whole::<true>(id, &pages, (whose, cause), &mut given, cx),
             };
             self.gather_some(Lpn(pages.first), cause, cx);
-            return match pieces.filter(|pieces| !M::PAGED || pieces.is_opened()) {
-                Some(pieces) => self.finish_all(id, pieces, slowest, usage, cx),
-                None => {
-                    usage.charge(cx, cause, Work::Write);
-                    slowest.program_path(now, self.lanes.timing(), &mut cx.requests[id].path);
-                    self.finish(id, slowest.end, cx)
-                }
-            };
+            if given.pieces.is_none() && given.after == After::at(now) {
+                usage.charge(cx, cause, Work::Write);
+                slowest.program_path(now, self.exec.lanes.timing(), &mut cx.requests[id].path);
+                return self.exec.finish(id, slowest.end, cx);
+            }
+            let GivenSoFar { after, pieces } = given;
+            let mut pieces = pieces.unwrap_or_else(|| Pieces::of_request(id, now, cause, Work::Write));
+            pieces.after = after;
+            return self.exec.finish_all(id, pieces, slowest, usage, cx);
         }
         let mut pieces = Pieces::of_request(id, now, cause, Work::Write);
         if !self.write_parts(id, &pages, &mut pieces, cx) {
@@ -332,7 +174,7 @@ impl<M: Mapping> Ssd<M> {
             return cx.fail(id, ErrorKind::NoSpace);
         }
         self.gather_some(Lpn(pages.first), cause, cx);
-        self.finish_pieces(id, pieces, cx)
+        self.exec.finish_pieces(id, pieces, cx)
     }
 
     /// Writes pages and parts of pages; false when nobody has them.
@@ -343,8 +185,8 @@ impl<M: Mapping> Ssd<M> {
         }
         let payload = cx.requests[id].payload;
         for lpn in pages.first..pages.end {
-            let part = self.host.part(pages, lpn);
-            let data = payload.slice(self.host.before(pages, lpn));
+            let part = self.host.page.part(pages, lpn);
+            let data = payload.slice(self.host.page.before(pages, lpn));
             self.write_page(Lpn(lpn), part, data, pieces, cx);
         }
         true
@@ -359,19 +201,19 @@ impl<M: Mapping> Ssd<M> {
         id: ReqId,
         pages: &Pages,
         who: (Whose, TenantId),
-        pieces: &mut Option<Pieces>,
+        given: &mut GivenSoFar,
         cx: &mut Cx<'_>,
     ) -> (PageTime, Usage) {
-        let at = (cx.now, self.serial);
+        let at = (cx.now, self.exec.group());
         let mut slowest = PageTime::done(cx.now);
         let (mut usage, mut waiting) = (Usage::default(), 0);
         let mut lpn = pages.first;
         while lpn < pages.end {
             let data = match STORES {
-                true => cx.requests[id].payload.slice(self.host.before(pages, lpn)),
+                true => cx.requests[id].payload.slice(self.host.page.before(pages, lpn)),
                 false => Payload::NONE,
             };
-            match self.write_whole_page::<STORES>(Lpn(lpn), data, at, who, pieces, &mut usage, cx) {
+            match self.write_whole_page::<STORES>(Lpn(lpn), data, at, who, given, &mut usage, cx) {
                 Some(time) => {
                     if time.end > slowest.end {
                         slowest = time;
@@ -382,7 +224,7 @@ impl<M: Mapping> Ssd<M> {
             lpn += 1;
         }
         self.wrote_whole(pages.end - pages.first, waiting, &mut usage);
-        self.last_change = self.last_change.later(slowest.end);
+        self.exec.last_change = self.exec.last_change.later(slowest.end);
         (slowest, usage)
     }
 
@@ -395,40 +237,33 @@ impl<M: Mapping> Ssd<M> {
         data: Payload,
         (now, serial): (Instant, u32),
         (whose, cause): (Whose, TenantId),
-        pieces: &mut Option<Pieces>,
+        given: &mut GivenSoFar,
         usage: &mut Usage,
         cx: &mut Cx<'_>,
     ) -> Option<PageTime> {
         let Taken { ppn, plane, low } = self.take_host_page(cause, cx);
-        let older = match pieces {
-            Some(pieces) if M::PAGED => self.enter_whole(lpn, ppn, pieces, cx),
-            _ => None,
-        };
-        let waits = M::PAGED && !self.paging.programs_at_once;
-        let is_held = || waits && pieces.as_ref().is_some_and(Pieces::is_held);
+        let older = self.enter_whole(lpn, ppn, &mut given.after, cause, cx);
+        let waits = self.waits_for_entries();
         let mut done = None;
-        if self.queue.holds_back() || is_held() {
-            let older = if M::PAGED { older } else { self.map.set(lpn, ppn) };
-            let pieces = pieces.get_or_insert_with(|| Pieces::new(whose, now, cause, Work::Write));
-            let programming = Programming { lpn, ppn, part: None, data, base: None, premerge: None, older };
-            let after = if waits { pieces.after } else { After::at(now) };
-            self.program_or_wait(programming, after, pieces, cx);
+        if self.exec.queue.holds_back() || waits && given.after != After::at(now) {
+            let pieces = given.pieces.get_or_insert_with(|| Pieces::new(whose, now, cause, Work::Write));
+            pieces.after = given.after;
+            let after = if waits { given.after } else { After::at(now) };
+            let page = HostPage { lpn, ppn, part: None, data, base: None, premerge: None, older };
+            self.program_page(page, after, pieces, cx);
         } else {
             let page = self.blocks.layout().page(ppn);
-            let serial = if waits { self.serial } else { serial };
-            let (time, occupied) = self.lanes.program(plane, now, serial, page);
+            let serial = if waits { self.exec.group() } else { serial };
+            let (time, occupied) = self.exec.lanes.program(plane, now, serial, page);
             usage.die += occupied;
             self.seq += 1;
             self.blocks.programmed(ppn, Content::Data(lpn));
-            let older = if M::PAGED { older } else { self.map.set(lpn, ppn) };
             if let Some(old) = older {
                 self.blocks.invalidate(old, time.end);
-                if M::PAGED {
-                    self.blocks.forget(old);
-                }
+                self.forget_old(old);
             }
             if STORES {
-                self.store(lpn, ppn, None, self.host.sectors(None), data, &time, cx);
+                self.store_whole(lpn, ppn, data, &time, cx);
             }
             done = Some(time);
         }
@@ -441,7 +276,7 @@ impl<M: Mapping> Ssd<M> {
     /// Counts whole pages that the host wrote, and adds up the channels' time of those that did not wait.
     #[inline(always)]
     fn wrote_whole(&mut self, count: u32, waiting: u32, usage: &mut Usage) {
-        usage.bus += self.lanes.timing().transfer * u64::from(count - waiting);
+        usage.bus += self.exec.lanes.timing().transfer * u64::from(count - waiting);
         self.count.host_pages_written += u64::from(count);
     }
 
@@ -459,97 +294,50 @@ impl<M: Mapping> Ssd<M> {
             return self.write_logged(lpn, part, data, pieces, cx);
         }
         let ppn = self.next_host_page(lpn, pieces.cause, cx);
-        let mut base = None;
-        let mut older = None;
-        if M::PAGED {
-            (base, older) = self.enter_part(lpn, ppn, part.is_some(), pieces, cx);
-        } else if part.is_some() {
-            base = self.map.get(lpn);
-        }
+        let (base, older) = self.enter_part(lpn, ppn, part.is_some(), pieces, cx);
         let read = base.filter(|_| self.host.merges);
         let (premerge, after) = match read {
-            Some(old) => self.premerge(lpn, old, pieces),
-            None if part.is_none() && self.paging.programs_at_once => (None, After::at(pieces.now)),
+            Some(old) => self.premerge(lpn, old, pieces, cx),
+            None if part.is_none() && !self.waits_for_entries() => (None, After::at(pieces.now)),
             None => (None, pieces.after),
         };
         self.count.host_pages_written += 1;
-        if !M::PAGED {
-            older = self.map.set(lpn, ppn);
-        }
-        self.program_or_wait(Programming { lpn, ppn, part, data, base, premerge, older }, after, pieces, cx);
+        self.program_page(HostPage { lpn, ppn, part, data, base, premerge, older }, after, pieces, cx);
         self.clear_after_write(self.blocks.pool_of_page(ppn), pieces.cause, cx);
     }
 
-    /// Reads a page of which a part will be replaced; returns its time when nothing stands before it, and what the program waits for.
+    /// Reads a page of which a part will be replaced; returns what is known of it, and what the program waits for.
     #[cold]
-    fn premerge(&mut self, lpn: Lpn, old: Ppn, pieces: &mut Pieces) -> (Option<Premerge>, After) {
-        self.count.pages_premerged += 1;
-        let (place, after) = (self.stripes.units.place(old), pieces.after);
-        if !self.queue.read_waits(place) && self.comes_in_time(after, old, pieces.now) {
-            let slc = self.is_slc(old);
-            let time = self.sense_in_mode(old, after.at, &mut pieces.usage);
-            return (Some(Premerge { time, slc }), After::at(time.end));
-        }
-        let slc = self.mode_of(old, Job::PreRead);
-        let order = pieces.order(after, NONE, self.serial);
-        let node = self.queue.read(Job::PreRead, &order, Page { slc, ..Page::read(place, lpn.0) });
-        (None, After::node(node, pieces.now))
-    }
-
-    /// Programs a page of the host's when nothing stands before it, or lets it wait.
-    #[inline(never)]
-    fn program_or_wait(
+    fn premerge(
         &mut self,
-        programming: Programming,
-        after: After,
+        lpn: Lpn,
+        old: Ppn,
         pieces: &mut Pieces,
         cx: &mut Cx<'_>,
-    ) {
-        let Programming { lpn, ppn, part, data, base, premerge, older } = programming;
-        let units = &self.stripes.units;
-        let (place, base_place) = (units.place(ppn), base.map(|base| units.place(base)));
-        let content = Content::Data(lpn);
-        // When the map had told what the program waits for.
-        let at_once = part.is_none() && self.paging.programs_at_once;
-        let map_at = if at_once { pieces.now } else { pieces.after.at };
-        let after = After { at: self.stripes.may_begin(ppn, content, after.at), ..after };
-        let has_base = base_place.is_none_or(|base| !self.queue.read_waits(base));
-        if has_base && !self.queue.program_waits(place) && self.comes_in_time(after, ppn, pieces.now) {
-            let slc = [self.is_slc(ppn), premerge.is_some_and(|read| read.slc)];
-            let time = self.program(ppn, after.at, content, &mut pieces.usage);
-            if let Some(older) = older {
-                self.supersede(older, time.end);
-                if M::PAGED {
-                    self.blocks.forget(older);
-                }
-            }
-            self.store(lpn, ppn, base, self.host.sectors(part), data, &time, cx);
-            let premerge = premerge.map(|read| read.time);
-            return pieces.note_as(Slowest { map_at, premerge, time, slc });
-        }
-        let answer = self.answer_of(pieces);
-        let slc = self.mode_of(ppn, Job::Program);
+    ) -> (Option<Premerge>, After) {
+        self.count.pages_premerged += 1;
+        let (is_slc, after) = (self.is_slc(old), pieces.after);
+        let reading = Reading { is_slc, ..Reading::of(Job::PreRead, old, lpn.0, after) };
+        let given = self.exec.read(reading, pieces, cx);
+        (given.as_read(is_slc), self.exec.behind(given, pieces.now))
+    }
+
+    /// Programs a page of the host's.
+    #[inline(never)]
+    fn program_page(&mut self, page: HostPage, after: After, pieces: &mut Pieces, cx: &mut Cx<'_>) {
+        let HostPage { lpn, ppn, part, data, base, premerge, older } = page;
         self.seq += 1;
-        self.blocks.programmed(ppn, content);
-        let Part { first, count } = self.host.sectors(part);
-        let overlay = Some(Overlay { first, count, payload: data });
-        let mut oob = Oob { key: u64::from(lpn.0), seq: self.seq };
-        if self.marks_records {
-            oob = self.marked(oob, ppn);
-        }
-        let page =
-            Page { key: oob.key, seq: oob.seq, base: base_place, overlay, slc, ..Page::read(place, lpn.0) };
-        let order = Order { map_at, ..pieces.order(after, answer, self.serial) };
-        let older_place = older.map(|older| self.stripes.units.place(older));
-        let node = self.queue.program(Job::Program, &order, page, NONE, older_place);
-        if let Some(read) = premerge {
-            self.queue.was_read_before(node, read.time, read.slc);
-        }
+        self.blocks.programmed(ppn, Content::Data(lpn));
+        let Part { first, count } = self.host.page.sectors_of(part);
+        let at_once = part.is_none() && !self.waits_for_entries();
+        let (oob, overlay) = (self.oob_of(lpn, ppn), Some(Overlay { first, count, payload: data }));
+        let (is_slc, map_at) = (self.is_slc(ppn), if at_once { pieces.now } else { pieces.after.at });
+        let programming = Programming::of(Job::Program, ppn, oob, after);
+        let programming = Programming { base, overlay, is_slc, older, map_at, premerge, ..programming };
+        let given = self.exec.program(programming, pieces, cx);
         if let Some(older) = older {
-            self.supersede(older, Instant::ZERO);
-            if M::PAGED {
-                self.blocks.forget(older);
-            }
+            self.supersede(older, given.end());
+            self.forget_old(older);
         }
     }
 
@@ -562,22 +350,22 @@ impl<M: Mapping> Ssd<M> {
         pieces: &mut Pieces,
         cx: &mut Cx<'_>,
     ) {
-        if M::PAGED {
-            self.map.begin(Lpn(lpn.0 + 1));
-        }
+        self.map.begin(Lpn(lpn.0 + 1));
         if self.is_plain && part.is_none() {
-            let (at, who) = ((cx.now, self.serial), (pieces.whose, pieces.cause));
-            let (mut usage, mut own) = (Usage::default(), Some(*pieces));
+            let (at, who) = ((cx.now, self.exec.group()), (pieces.whose, pieces.cause));
+            let mut usage = Usage::default();
+            let mut own = GivenSoFar { after: pieces.after, pieces: Some(*pieces) };
             let time = match cx.medium {
                 None => self.write_whole_page::<false>(lpn, data, at, who, &mut own, &mut usage, cx),
                 Some(_) => self.write_whole_page::<true>(lpn, data, at, who, &mut own, &mut usage, cx),
             };
-            own.into_iter().for_each(|own| *pieces = own);
+            own.pieces.into_iter().for_each(|own| *pieces = own);
+            pieces.after = own.after;
             self.wrote_whole(1, u32::from(time.is_none()), &mut usage);
             pieces.usage.die += usage.die;
             pieces.usage.bus += usage.bus;
             if let Some(time) = time {
-                self.last_change = self.last_change.later(time.end);
+                self.exec.last_change = self.exec.last_change.later(time.end);
                 pieces.note(time);
             }
             return;
@@ -585,26 +373,19 @@ impl<M: Mapping> Ssd<M> {
         self.write_page(lpn, part, data, pieces, cx);
     }
 
-    #[allow(clippy::too_many_arguments)] // one program of the medium
-    pub(super) fn store(
-        &self,
-        lpn: Lpn,
-        ppn: Ppn,
-        before: Option<Ppn>,
-        part: Part,
-        data: Payload,
-        time: &PageTime,
-        cx: &mut Cx<'_>,
-    ) {
-        let Some(medium) = cx.medium.as_deref_mut() else { return };
-        let overlay = Some(Overlay { first: part.first, count: part.count, payload: data });
-        let base = before.map(|old| self.stripes.unit(old));
-        let mut oob = Oob { key: u64::from(lpn.0), seq: self.seq };
-        if self.marks_records {
-            oob = self.marked(oob, ppn);
-        }
+    /// Stores a whole page of the host's that has its time.
+    fn store_whole(&self, lpn: Lpn, ppn: Ppn, data: Payload, time: &PageTime, cx: &mut Cx<'_>) {
+        let Part { first, count } = self.host.page.sectors_of(None);
+        let overlay = Some(Overlay { first, count, payload: data });
+        let (unit, oob) = (self.exec.stripes.unit(ppn), self.oob_of(lpn, ppn));
         let window = Window { start: time.start, end: time.end };
-        medium.program(cx.pool, &Program { unit: self.stripes.unit(ppn), base, overlay, oob, window });
+        self.exec.put(&Program { unit, base: None, overlay, oob, window }, cx);
+    }
+
+    /// What is on record with a page of the host's that is programmed.
+    fn oob_of(&self, lpn: Lpn, ppn: Ppn) -> Oob {
+        let oob = Oob { key: u64::from(lpn.0), seq: self.seq };
+        if self.marks_records { self.marked(oob, ppn) } else { oob }
     }
 
     /// The record of a page where it is not the plain one.
@@ -616,57 +397,22 @@ impl<M: Mapping> Ssd<M> {
         Oob { key: oob.key | self.mode_mark(ppn), ..oob }
     }
 
-    /// Programs a page whose data is ready at `ready`, and notes what it holds.
-    #[inline(always)]
-    pub(super) fn program(
-        &mut self,
-        ppn: Ppn,
-        ready: Instant,
-        content: Content,
-        usage: &mut Usage,
-    ) -> PageTime {
-        let ready = self.stripes.may_begin(ppn, content, ready);
-        let (time, occupied) = if self.is_slc(ppn) {
-            self.program_in_slc(ppn, ready)
-        } else {
-            let (plane, page) = self.stripes.plane_and_page(ppn);
-            self.lanes.program(plane, ready, self.serial, page)
-        };
-        usage.die += occupied;
-        usage.bus += self.lanes.timing().transfer;
-        self.seq += 1;
-        self.last_change = self.last_change.later(time.end);
-        self.blocks.programmed(ppn, content);
-        time
-    }
-
     /// Writes a page that lies at `from` once more, where the turn of its tenant is. The drive stands still meanwhile.
     pub(super) fn write_again(&mut self, lpn: Lpn, from: Ppn, cx: &mut Cx<'_>) {
         let cause = TenantId::SYSTEM;
         let to = self.take_tenant_page(lpn, 0, cause, cx);
         // Getting a page may have moved it.
         let from = self.map.get(lpn).unwrap_or(from);
-        self.serial = self.serial.wrapping_add(1);
-        let mut usage = Usage::default();
-        let outer = self.lanes.work_for(Work::Gc);
-        let carried = Carried {
-            from,
-            to,
-            content: Content::Data(lpn),
-            after: After::at(cx.now),
-            cause,
-            work: Work::Gc,
-        };
-        let end = self.carry(carried, [Job::PreRead, Job::Gathered], &mut usage, cx);
-        self.lanes.work_for(outer);
-        usage.charge(cx, cause, Work::Gc);
+        self.exec.begin_group();
+        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Gc);
+        let outer = self.exec.lanes.work_for(Work::Gc);
+        let copying = self.copying(from, to, Content::Data(lpn), After::at(cx.now));
+        let end = self.exec.carry(copying, [Job::PreRead, Job::Gathered], &mut pieces, cx).end();
+        self.exec.lanes.work_for(outer);
+        pieces.charge(cx);
         self.count.pages_moved += 1;
         self.blocks.invalidate(from, end);
-        if M::PAGED {
-            self.relocate_paged(lpn, from, to, cause, cx);
-        } else {
-            self.map.set(lpn, to);
-        }
+        self.relocate(lpn, from, to, cause, cx);
     }
 
     /// The page at `old` has a newer version, complete at `when`.
@@ -758,24 +504,21 @@ impl<M: Mapping> Ssd<M> {
         }
         let request = &cx.requests[id];
         let (cause, flags, now) = (request.cause, request.flags, cx.now);
-        let pages = self.host.pages(request.offset, request.len);
-        self.serial = self.serial.wrapping_add(1);
-        if M::PAGED {
-            self.map.begin(Lpn(pages.end));
-        }
+        let pages = self.host.page.pages(request.offset, request.len);
+        self.exec.begin_group();
+        self.map.begin(Lpn(pages.end));
         let mut pieces = Pieces::of_request(id, now, cause, Work::Write);
-        let extents = nandu_ftl::trim_journal::TrimJournal::extents_per_record(1 << self.host.page_bits);
+        let extents = nandu_ftl::trim_journal::TrimJournal::extents_per_record(1 << self.host.page.bits);
         let mut recorded = None;
         for lpn in (pages.first..pages.end).map(Lpn) {
             if self.journal.pending() >= extents {
                 // What waits fits one record always: an erase on the way has a page for one.
                 recorded = Some(self.record_trims(cx, cause));
             }
-            let at = if M::PAGED { self.translate(lpn, &mut pieces, cx) } else { self.map.get(lpn) };
-            match (at, self.host.part(&pages, lpn.0)) {
+            let at = self.translate(lpn, &mut pieces.after, cause, cx);
+            match (at, self.host.page.part(&pages, lpn.0)) {
                 (None, _) => {}
-                (Some(_), None) if M::PAGED => self.unmap(lpn, &mut pieces, cx),
-                (Some(_), None) => self.trim_page(lpn, now),
+                (Some(_), None) => self.unmap(lpn, &mut pieces, cx),
                 (Some(_), part) => self.write_page(lpn, part, Payload::NONE, &mut pieces, cx),
             }
         }
@@ -783,11 +526,11 @@ impl<M: Mapping> Ssd<M> {
             recorded = Some(self.record_trims(cx, cause));
         }
         if let Some(recorded) = recorded {
-            if self.queue.any_record_waits() {
+            if self.exec.queue.any_record_waits() {
                 self.wait_for_records(&mut pieces, recorded);
             } else if recorded >= pieces.slowest.time.end.later(pieces.after.at) && pieces.answer().is_none()
             {
-                if !M::PAGED || pieces.after.node == NONE {
+                if pieces.after.node == NONE {
                     pieces.usage.charge(cx, cause, Work::Write);
                     self.explain_record(id, recorded, cx);
                     return Step::FinishAt(id, recorded);
@@ -797,28 +540,23 @@ impl<M: Mapping> Ssd<M> {
                 self.wait_for_records(&mut pieces, recorded);
             }
         }
-        self.finish_pieces(id, pieces, cx)
+        self.exec.finish_pieces(id, pieces, cx)
     }
 
     /// A request ends when all trims so far are on record.
     fn wait_for_records(&mut self, pieces: &mut Pieces, recorded: Instant) {
-        let answer = self.answer_of(pieces);
-        self.queue.not_before(answer, recorded);
-        self.queue.after_records(answer);
+        let answer = self.exec.answer_of(pieces);
+        self.exec.queue.not_before(answer, recorded);
+        self.exec.queue.after_records(answer);
     }
 
     /// Explains the wait for a record of the trim journal: one program, and the wait before it.
     pub(super) fn explain_record(&self, id: ReqId, recorded: Instant, cx: &mut Cx<'_>) {
         let whole = recorded.since(cx.now);
-        let program = Span(self.shortest_program().0.min(whole.0));
+        let program = Span(self.exec.shortest_program().0.min(whole.0));
         let path = &mut cx.requests[id].path;
         path.add(Phase::Program, program);
         path.add(Phase::Queue, whole - program);
-    }
-
-    pub(super) fn trim_page(&mut self, lpn: Lpn, now: Instant) {
-        let old = self.map.clear(lpn);
-        self.trimmed(lpn, old, now);
     }
 
     /// Notes that a page was unmapped which lay at `old`, if it was mapped.
@@ -836,21 +574,12 @@ impl<M: Mapping> Ssd<M> {
             return Step::FinishAt(id, cx.now);
         }
         let end = self.record_trims(cx, cause);
-        if self.queue.any_record_waits() {
+        if self.exec.queue.any_record_waits() {
             let mut pieces = Pieces::of_request(id, cx.now, cause, Work::Journal);
             self.wait_for_records(&mut pieces, end);
-            return self.finish_pieces(id, pieces, cx);
+            return self.exec.finish_pieces(id, pieces, cx);
         }
         self.explain_record(id, end, cx);
-        Step::FinishAt(id, end)
-    }
-
-    #[inline(always)]
-    pub(super) fn finish(&self, id: ReqId, end: Instant, cx: &mut Cx<'_>) -> Step {
-        if self.planted.path_without_queue {
-            let queue = cx.requests[id].path.get(Phase::Queue);
-            cx.requests[id].path.add(Phase::Queue, queue);
-        }
         Step::FinishAt(id, end)
     }
 }

@@ -1,11 +1,9 @@
 //! Putting trims on record; see [`nandu_ftl::trim_journal`] for the why.
 
 use super::Ssd;
-use super::host::Usage;
-use crate::nand::queued::{After, Job, NONE, Order, Page};
-use nandu_base::{
-    ByteLen, Cx, Instant, Oob, Overlay, Payload, Program, ReqId, TenantId, Violation, Window, Work,
-};
+use super::executor::{Given, Pieces, Programming};
+use crate::nand::queued::{After, Job};
+use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, ReqId, TenantId, Violation, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::isolation::Table;
 use nandu_ftl::mapping::Mapping;
@@ -42,7 +40,7 @@ impl<M: Mapping> Ssd<M> {
     /// Puts all pending trims on record; returns when they are safe. Renews the journal when it has grown long.
     pub(super) fn record_trims(&mut self, cx: &mut Cx<'_>, cause: TenantId) -> Instant {
         if self.journal.pending() == 0 {
-            return self.recorded(cx.now);
+            return self.exec.recorded(cx.now);
         }
         if self.journal.is_long() {
             self.drop_unneeded(cx);
@@ -54,7 +52,7 @@ impl<M: Mapping> Ssd<M> {
             self.write_record(ppn, extents, None, cx, cause);
         }
         // An erase may have written a record that is still on its way: a flush waits for that one too.
-        let end = self.recorded(cx.now);
+        let end = self.exec.recorded(cx.now);
         if self.journal.is_long() {
             self.renew_journal(cx, cause);
         }
@@ -73,7 +71,7 @@ impl<M: Mapping> Ssd<M> {
     }
 
     fn in_records(&self, extents: Vec<Extent>) -> Vec<Vec<Extent>> {
-        let fit = TrimJournal::extents_per_record(1 << self.host.page_bits);
+        let fit = TrimJournal::extents_per_record(1 << self.host.page.bits);
         if let Some(tenants) = &self.tenants {
             let parts = tenants.split(&extents);
             return parts.iter().flat_map(|part| part.chunks(fit)).map(<[Extent]>::to_vec).collect();
@@ -92,7 +90,7 @@ impl<M: Mapping> Ssd<M> {
     /// Takes what waits and fits one record of the tenant of `first`. When all of it went on record meanwhile, an extent
     /// without pages: the record is there, and is dropped with the next ones.
     fn take_for_record(&mut self, first: Lpn) -> Vec<Extent> {
-        let fit = TrimJournal::extents_per_record(1 << self.host.page_bits);
+        let fit = TrimJournal::extents_per_record(1 << self.host.page.bits);
         let mut own = self.journal.take_pending();
         let mut rest = Vec::new();
         if let Some(tenants) = &self.tenants {
@@ -110,11 +108,6 @@ impl<M: Mapping> Ssd<M> {
             own.push(Extent { first, count: 0, as_of: 0 });
         }
         own
-    }
-
-    /// When all records that do not wait are complete.
-    fn recorded(&self, now: Instant) -> Instant {
-        self.recorded_at.later(self.queue.recorded_at()).later(now)
     }
 
     /// The same into the block for moved pages of `plane`, where an erase is about to happen. Pending extents fit one
@@ -141,7 +134,7 @@ impl<M: Mapping> Ssd<M> {
             let is_kept = |lpn: Lpn| tenants.is_none_or(|tenants| tenants.table.are_live(lpn.0, lpn.0 + 1));
             self.journal.renew(self.seq, |lpn| map.get(lpn).is_none() && is_kept(lpn))
         };
-        let mut safe = self.last_change;
+        let mut safe = self.exec.last_change;
         for extents in self.in_records(extents) {
             let ppn = self.next_record_page(extents[0].first, cause, cx);
             safe = safe.later(self.write_record(ppn, extents, None, cx, cause));
@@ -150,7 +143,7 @@ impl<M: Mapping> Ssd<M> {
             let ppn = self.journal.drop_record(slot);
             self.say_given_up(ppn, safe, cx);
             self.blocks.invalidate(ppn, safe);
-            self.queue.keep_until_all_is_done(self.stripes.units.place(ppn), cx.now);
+            self.exec.queue.keep_until_all_is_done(self.exec.stripes.units.place(ppn), cx.now);
         }
     }
 
@@ -161,9 +154,9 @@ impl<M: Mapping> Ssd<M> {
             let some = self.planted.trim_record_dropped;
             for slot in self.journal.unneeded(oldest, some) {
                 let ppn = self.journal.drop_record(slot);
-                self.say_given_up(ppn, self.last_change, cx);
-                self.blocks.invalidate(ppn, self.last_change);
-                self.queue.keep_until_all_is_done(self.stripes.units.place(ppn), cx.now);
+                self.say_given_up(ppn, self.exec.last_change, cx);
+                self.blocks.invalidate(ppn, self.exec.last_change);
+                self.exec.queue.keep_until_all_is_done(self.exec.stripes.units.place(ppn), cx.now);
             }
         }
     }
@@ -171,13 +164,14 @@ impl<M: Mapping> Ssd<M> {
     /// Tells the medium until when it must keep a record that is on it.
     pub(super) fn say_given_up(&self, record: Ppn, until: Instant, cx: &mut Cx<'_>) {
         if let Some(medium) = cx.medium.as_deref_mut()
-            && !self.queue.writer_waits(self.stripes.units.place(record))
+            && !self.exec.queue.writer_waits(self.exec.stripes.units.place(record))
         {
-            medium.given_up(self.stripes.unit(record), until);
+            medium.given_up(self.exec.stripes.unit(record), until);
         }
     }
 
-    /// Writes a record of trims, or of who has which pages; returns when it is complete.
+    /// Writes a record of trims, or of who has which pages; returns when it is complete if that is known. Its bytes are held until it is
+    /// programmed.
     pub(super) fn write_record(
         &mut self,
         ppn: Ppn,
@@ -186,7 +180,7 @@ impl<M: Mapping> Ssd<M> {
         cx: &mut Cx<'_>,
         cause: TenantId,
     ) -> Instant {
-        let page = ByteLen(1 << self.host.page_bits);
+        let page = ByteLen(1 << self.host.page.bits);
         let payload = cx.medium.is_some().then(|| cx.pool.allocate_metadata(page));
         if let Some(payload) = payload {
             TrimJournal::encode(&extents, cx.pool.bytes_mut(payload, page));
@@ -194,51 +188,24 @@ impl<M: Mapping> Ssd<M> {
         }
         let slot = self.journal.written(Record { ppn, extents, is_table: table.is_some() });
         let content = Content::Journal(slot);
-        let mut usage = Usage::default();
-        self.serial = self.serial.wrapping_add(1);
+        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Journal);
+        self.exec.begin_group();
         self.count.journal_pages += 1;
-        let place = self.stripes.units.place(ppn);
-        let after = After::at(self.stripes.may_begin(ppn, content, cx.now));
-        if self.queue.program_waits(place) || !self.comes_in_time(after, ppn, cx.now) {
-            return self.write_record_later(ppn, content, payload, after, cause, cx);
-        }
-        let outer = self.lanes.work_for(Work::Journal);
-        let time = self.program(ppn, after.at, content, &mut usage);
-        self.lanes.work_for(outer);
-        usage.charge(cx, cause, Work::Journal);
-        self.recorded_at = self.recorded_at.later(time.end);
-        if let (Some(medium), Some(payload)) = (cx.medium.as_deref_mut(), payload) {
-            let overlay = Some(Overlay { first: 0, count: self.host.page_sectors, payload });
-            let oob = Oob { key: super::recover::key(content) | self.mode_mark(ppn), seq: self.seq };
-            let window = Window { start: time.start, end: time.end };
-            let unit = self.stripes.unit(ppn);
-            medium.program(cx.pool, &Program { unit, base: None, overlay, oob, window });
-            cx.pool.release(payload);
-        }
-        time.end
-    }
-
-    /// A record that waits; its bytes are held until it is programmed. Returns when it is complete if that is known.
-    fn write_record_later(
-        &mut self,
-        ppn: Ppn,
-        content: Content,
-        payload: Option<Payload>,
-        after: After,
-        cause: TenantId,
-        cx: &mut Cx<'_>,
-    ) -> Instant {
         self.seq += 1;
         self.blocks.programmed(ppn, content);
-        let (now, serial) = (cx.now, self.serial);
-        let order = Order { now, after, map_at: now, work: Work::Journal, cause, answer: NONE, serial };
-        let count = self.host.page_sectors;
+        let count = self.host.page.sectors;
+        let oob = Oob { key: super::recover::key(content) | self.mode_mark(ppn), seq: self.seq };
         let overlay = payload.map(|payload| Overlay { first: 0, count, payload });
-        let slc = self.mode_of(ppn, Job::Record);
-        let key = super::recover::key(content) | self.mode_mark(ppn);
-        let page = Page { key, seq: self.seq, overlay, slc, ..Page::read(self.stripes.units.place(ppn), 0) };
-        self.queue.program(Job::Record, &order, page, NONE, None);
-        self.settle_if_alone(cx);
-        if self.queue.any_record_waits() { now } else { self.recorded(now) }
+        let (is_slc, record) = (self.is_slc(ppn), Programming::of(Job::Record, ppn, oob, After::at(cx.now)));
+        let programming = Programming { overlay, is_slc, ..record };
+        let outer = self.exec.lanes.work_for(Work::Journal);
+        let given = self.exec.program(programming, &mut pieces, cx);
+        self.exec.lanes.work_for(outer);
+        pieces.charge(cx);
+        match given {
+            Given::Time(time) => time.end,
+            _ if self.exec.queue.any_record_waits() => cx.now,
+            Given::Waits(_) | Given::Settled => self.exec.recorded(cx.now),
+        }
     }
 }

@@ -121,7 +121,7 @@ impl<M: Mapping> Ssd<M> {
         }
         let block = own?;
         self.leveller.levelled();
-        if M::PAGED && self.paging.area.owns(block) {
+        if self.paging.area.owns(block) {
             self.clear_map_block(block, cause, cx);
             return None;
         }
@@ -158,7 +158,7 @@ impl<M: Mapping> Ssd<M> {
         self.blocks.close_full(other);
         self.leveller.levelled();
         self.leveller.others += 1;
-        if M::PAGED && self.paging.area.owns(block) {
+        if self.paging.area.owns(block) {
             return self.clear_map_block(block, cause, cx);
         }
         self.begin_clearing(other, block);
@@ -178,10 +178,10 @@ impl<M: Mapping> Ssd<M> {
 
     /// I-13: what drew energy is what was counted.
     pub(super) fn check_operations(&self) -> Result<(), Violation> {
-        let all_began = self.counts_all && self.queue.outstanding() == 0;
+        let all_began = self.counts_all && self.exec.queue.outstanding() == 0;
         let units = self.count.erases + self.paging.erased();
-        let counted = (self.programmed(), units * u64::from(self.stripes.units.width()));
-        self.lanes.check(all_began.then_some(counted))
+        let counted = (self.programmed(), units * u64::from(self.exec.stripes.units.width()));
+        self.exec.lanes.check(all_began.then_some(counted))
     }
 
     /// All blocks: those of the map change places with those of data, so that they wear together.
@@ -190,7 +190,7 @@ impl<M: Mapping> Ssd<M> {
         let good = || layout.all_blocks().filter(|&block| !self.blocks.is_bad(block));
         let erases = |block| self.blocks.cycles(block);
         let blocks = good().count() as u64;
-        let bits = (blocks * u64::from(layout.pages)) << (self.host.page_bits + 3);
+        let bits = (blocks * u64::from(layout.pages)) << (self.host.page.bits + 3);
         WearRegion {
             region: "flash",
             bits_per_cell: self.host.bits_per_cell,

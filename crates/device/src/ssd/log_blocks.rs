@@ -24,17 +24,17 @@ mod recover;
 mod upkeep;
 
 use super::Ssd;
+use super::executor::{Copying, Erasing, Pieces, Programming, Reading};
 use super::fill::by_rule_from;
-use super::host::Part;
-use super::pieces::Pieces;
-use crate::nand::queued::{After, Job, NONE, Order, Page};
+use super::pages::Part;
+use crate::nand::queued::{After, Job};
 use nandu_base::{
-    ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Instant, Overlay, Payload, ReqId, Span, Step as Answer,
-    TenantId, Violation, Work,
+    ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Instant, Oob, Overlay, Payload, ReqId, Span,
+    Step as Answer, TenantId, Violation, Work,
 };
-use nandu_ftl::Lpn;
 use nandu_ftl::log_block::{LogMap, Step, Tag, Taken, Unmapped};
 use nandu_ftl::mapping::Mapping;
+use nandu_ftl::{Lpn, Ppn};
 
 /// The first word of a mark.
 const MARK_MAGIC: u32 = 0x4E4C_4D31; // "NLM1"
@@ -89,27 +89,29 @@ impl<M: Mapping> Ssd<M> {
         let mut after = pieces.after;
         if let Some(old) = base.filter(|_| self.host.merges) {
             self.count.pages_premerged += 1;
-            let order = pieces.order(after, NONE, self.serial);
-            let read = self.queue.read(Job::PreRead, &order, Page::read(old, lpn.0));
-            after = After::node(read, pieces.now);
+            let read = self.exec.read(Reading::of(Job::PreRead, old, lpn.0, after), pieces, cx);
+            after = self.exec.behind(read, pieces.now);
         }
         self.count.host_pages_written += 1;
         if self.tenants.is_some() {
             self.count_written(lpn);
         }
-        let Part { first, count } = self.host.sectors(part);
+        let Part { first, count } = self.host.page.sectors_of(part);
         let overlay = Some(Overlay { first, count, payload: data });
-        let answer = self.answer_of(pieces);
-        let order = pieces.order(after, answer, self.serial);
-        let page = Page { base, overlay, ..self.page_of(pool, &taken) };
-        self.queue.program(Job::Program, &order, page, NONE, older);
+        let taken = self.programming(pool, &taken, Job::Program, after);
+        self.exec.program(Programming { base, overlay, older, ..taken }, pieces, cx);
     }
 
-    /// The program of a page that the map has taken.
-    fn page_of(&mut self, pool: u32, taken: &Taken) -> Page {
+    /// The program of a page that the map has taken; it has the next number.
+    fn programming(&mut self, pool: u32, taken: &Taken, job: Job, after: After) -> Programming {
+        let (ppn, oob) = self.next_of(pool, taken);
+        Programming::of(job, ppn, oob, after)
+    }
+
+    /// Where a page lies that the map has taken, and what is on record with it.
+    fn next_of(&mut self, pool: u32, taken: &Taken) -> (Ppn, Oob) {
         self.seq += 1;
-        let ppn = self.log().ppn(pool, taken.spot);
-        Page { key: taken.tag.word(), seq: self.seq, ..Page::read(ppn, 0) }
+        (self.log().ppn(pool, taken.spot), Oob { key: taken.tag.word(), seq: self.seq })
     }
 
     /// Issues the merge that has begun in a pool, if one has, and what follows it.
@@ -127,21 +129,23 @@ impl<M: Mapping> Ssd<M> {
     }
 
     fn issue_step(&mut self, pool: u32, step: Step, cause: TenantId, work: Work, cx: &mut Cx<'_>) {
-        let (now, serial) = (cx.now, self.serial);
-        let order = Order { now, after: After::at(now), map_at: now, work, cause, answer: NONE, serial };
+        let mut pieces = Pieces::of_nobody(cx.now, cause, work);
+        let after = After::at(cx.now);
         match step {
             Step::Copy { from, mut to } => {
                 to.tag.is_last |=
                     self.planted.merge_counts_early && self.log().pool(pool).region().position(to.spot) == 0;
                 let from = self.log().ppn(pool, from);
-                let page = Page { base: Some(from), ..self.page_of(pool, &to) };
+                let (to, oob) = self.next_of(pool, &to);
                 self.count.pages_moved += 1;
                 self.count_of_pool(pool, |count| count.moved += 1);
-                self.queue.move_within(&order, page, from);
+                let (from_slc, to_slc, is_map) = (false, false, false);
+                let copying = Copying { from, to, oob, from_slc, to_slc, after, is_map };
+                self.exec.copy(copying, &mut pieces, cx);
             }
             Step::Filler(to) => {
-                let page = self.page_of(pool, &to);
-                self.queue.program(Job::MoveProgram, &order, page, NONE, None);
+                let filler = self.programming(pool, &to, Job::MoveProgram, after);
+                self.exec.program(filler, &mut pieces, cx);
             }
             Step::Erase(number) => {
                 let block = self.log().block(pool, number);
@@ -151,7 +155,7 @@ impl<M: Mapping> Ssd<M> {
                 if !(self.planted.wear_falls && self.count.erases.is_multiple_of(4)) {
                     self.blocks.wore(block);
                 }
-                self.queue.erase_all(std::iter::once(block), false, &order);
+                self.exec.erase(Erasing { unit: block, after, is_slc: false, cause, work }, cx);
                 self.note_erased(pool, number);
             }
         }
@@ -161,12 +165,12 @@ impl<M: Mapping> Ssd<M> {
     pub(super) fn trim_logged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Answer {
         let request = &cx.requests[id];
         let (cause, now) = (request.cause, cx.now);
-        let pages = self.host.pages(request.offset, request.len);
-        self.serial = self.serial.wrapping_add(1);
+        let pages = self.host.page.pages(request.offset, request.len);
+        self.exec.begin_group();
         let mut pieces = Pieces::of_request(id, now, cause, Work::Write);
         let (mut first, mut end) = (pages.first, pages.end);
         for lpn in [pages.first, pages.end - 1] {
-            let part = self.host.part(&pages, lpn);
+            let part = self.host.page.part(&pages, lpn);
             if part.is_none() || lpn < first || lpn >= end {
                 continue;
             }
@@ -187,7 +191,7 @@ impl<M: Mapping> Ssd<M> {
                 first = end;
             }
         }
-        let step = self.finish_pieces(id, pieces, cx);
+        let step = self.exec.finish_pieces(id, pieces, cx);
         // It may wait for nothing but a moment, and then nobody else serves it.
         self.serve(cx);
         step
@@ -212,9 +216,9 @@ impl<M: Mapping> Ssd<M> {
     /// A trim of what is not mapped, or is merged away, ends when what has unmapped it is complete: at the latest with all that
     /// changes the pool.
     fn wait_for_pool(&mut self, pool: u32, pieces: &mut Pieces) {
-        if self.queue.is_changing(pool, pieces.now) {
-            let answer = self.answer_of(pieces);
-            self.queue.after_changes(pool, answer);
+        if self.exec.queue.is_changing(pool, pieces.now) {
+            let answer = self.exec.answer_of(pieces);
+            self.exec.queue.after_changes(pool, answer);
         }
     }
 
@@ -223,15 +227,13 @@ impl<M: Mapping> Ssd<M> {
         let lost = self.planted.lost_mark;
         let taken = Taken { tag: Tag { is_filler: lost, is_mark: !lost, ..taken.tag }, ..*taken };
         let overlay = cx.medium.is_some().then(|| {
-            let page = ByteLen(1 << self.host.page_bits);
+            let page = ByteLen(1 << self.host.page.bits);
             let payload = cx.pool.allocate_metadata(page);
             encode_mark(first, end, cx.pool.bytes_mut(payload, page));
-            Overlay { first: 0, count: self.host.page_sectors, payload }
+            Overlay { first: 0, count: self.host.page.sectors, payload }
         });
-        let answer = self.answer_of(pieces);
-        let order = Order { work: Work::Journal, ..pieces.order(pieces.after, answer, self.serial) };
-        let page = Page { overlay, ..self.page_of(pool, &taken) };
-        self.queue.program(Job::Mark, &order, page, NONE, None);
+        let mark = self.programming(pool, &taken, Job::Mark, pieces.after);
+        self.exec.program(Programming { overlay, ..mark }, pieces, cx);
     }
 
     /// Maps every logical page, as if the drive had been written once from start to end; a large drive by rule.
@@ -268,16 +270,16 @@ impl<M: Mapping> Ssd<M> {
 
     /// How long a write waits for what its pool has to do, about.
     pub(super) fn logged_before(&self, offset: ByteOffset, now: Instant) -> Span {
-        let (pool, _) = self.log().home((offset.0 >> self.host.page_bits) as u32);
-        let free_at = self.lanes.free_at(self.die_of_pool(pool));
-        let timing = self.lanes.timing();
+        let (pool, _) = self.log().home((offset.0 >> self.host.page.bits) as u32);
+        let free_at = self.exec.lanes.free_at(self.die_of_pool(pool));
+        let timing = self.exec.lanes.timing();
         free_at.since(now.min(free_at))
-            + (timing.read + timing.program) * u64::from(self.queue.changes_of(pool))
+            + (timing.read + timing.program) * u64::from(self.exec.queue.changes_of(pool))
     }
 
     /// Says so when writes wait for room in the buffer while pools merge, and when that is over: half of the buffer is free.
     pub(super) fn tell_pressure(&mut self, cx: &mut Cx<'_>) {
-        let merges = self.queue.any_move_waits();
+        let merges = self.exec.queue.any_move_waits();
         if let Some(on) = self.buffer.as_mut().and_then(|buffer| buffer.pressure(merges)) {
             cx.event(DeviceEvent::GcPressure(on));
         }

@@ -5,7 +5,7 @@
 //! anew before the drive opens. A cut during that changes nothing but the number of old translation pages.
 
 use super::Ssd;
-use super::host::Usage;
+use super::executor::{Erasing, Pieces};
 use crate::nand::queued::After;
 use nandu_base::{ByteLen, Cx, Instant, TenantId, Violation, Window, Work};
 use nandu_ftl::blocks::Content;
@@ -53,16 +53,16 @@ impl<M: Mapping> Ssd<M> {
                 self.paging.area.restore_valid(ppn);
             }
         }
-        let mut usage = Usage::default();
+        let mut pieces = Pieces::of_nobody(cx.now, TenantId::SYSTEM, Work::Map);
         // Erases of this recovery count too.
-        let mut end = self.last_change.later(cx.now);
+        let mut end = self.exec.last_change.later(cx.now);
         for tp in anew {
             let after = After::at(cx.now);
-            end = end.later(self.write_map_page(tp, after, TenantId::SYSTEM, &mut usage, cx).at);
+            end = end.later(self.write_map_page(tp, after, &mut pieces, cx).at);
         }
         // Nothing waits: the drive is alone with it.
-        end = end.later(self.last_change);
-        usage.charge(cx, TenantId::SYSTEM, Work::Recovery);
+        end = end.later(self.exec.last_change);
+        pieces.usage.charge(cx, TenantId::SYSTEM, Work::Recovery);
         end
     }
 
@@ -94,7 +94,9 @@ impl<M: Mapping> Ssd<M> {
     }
 
     fn erase_in_recovery(&mut self, block: BlockId, cx: &mut Cx<'_>) {
-        self.erase_blocks(block, After::at(cx.now), TenantId::SYSTEM, Work::Recovery, cx);
+        let (after, cause) = (After::at(cx.now), TenantId::SYSTEM);
+        let is_slc = self.blocks.is_slc(block);
+        self.exec.erase(Erasing { unit: block, after, is_slc, cause, work: Work::Recovery }, cx);
         self.count.erases += 1;
         self.erases_ever += 1;
     }
@@ -135,7 +137,7 @@ impl<M: Mapping> Ssd<M> {
             if let MapOp::Read(tp) = *op
                 && let Some(ppn) = self.map.translation_page(tp)
                 // What was not programmed yet is still in RAM.
-                && !self.queue.writer_waits(self.stripes.units.place(ppn))
+                && !self.exec.queue.writer_waits(self.exec.stripes.units.place(ppn))
             {
                 assert!(
                     self.map_page_agrees(tp, ppn, cx),
@@ -145,24 +147,12 @@ impl<M: Mapping> Ssd<M> {
         }
     }
 
-    /// The same when a translation page is read that had to wait: it must still be there.
-    pub(super) fn check_map_page_read(&self, tp: Tp, place: Ppn, cx: &mut Cx<'_>) {
-        if cx.pool.content() != nandu_base::Content::Stamps || cx.medium.is_none() {
-            return;
-        }
-        let payload = cx.pool.allocate_metadata(ByteLen(1 << self.host.page_bits));
-        let medium = cx.medium.as_deref_mut().expect("just looked");
-        let readable = medium.read(cx.pool, u64::from(place.0), 0, self.host.page_sectors, payload);
-        cx.pool.release(payload);
-        assert!(readable, "I-4: {tp:?} is not on the flash when the drive reads it");
-    }
-
     /// Whether the translation page at `ppn` has the words that the map has for it.
     fn map_page_agrees(&self, tp: Tp, ppn: Ppn, cx: &mut Cx<'_>) -> bool {
-        let page = ByteLen(1 << self.host.page_bits);
+        let page = ByteLen(1 << self.host.page.bits);
         let payload = cx.pool.allocate_metadata(page);
         let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
-        let readable = medium.read(cx.pool, self.stripes.unit(ppn), 0, self.host.page_sectors, payload);
+        let readable = medium.read(cx.pool, self.exec.stripes.unit(ppn), 0, self.host.page.sectors, payload);
         let words = cx.pool.bytes(payload, page).chunks_exact(4);
         let same = words.zip(&*self.map.stored(tp)).all(|(bytes, word)| bytes == word.to_le_bytes());
         cx.pool.release(payload);

@@ -22,13 +22,14 @@
 //! enter; see `translate` and [`nandu_ftl::mapping`]. The trim journal, when it is written anew, asks the map which pages
 //! are unmapped; that is not counted as reads.
 //!
-//! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `pieces` what their pages add up to, `collect` clearing blocks,
-//! `background` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records,
-//! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `room` what
-//! it does where no block is erased, `checkpoint` and `replay` what makes it short, `mapping` the family of maps, `translate` and `map_state` maps that are partly on the
-//! flash, `gather` logical blocks that such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares
-//! the drive, `log_blocks` a map that chooses pages itself and merges blocks, `streams` which pages share blocks, `slc` a cache of blocks in SLC mode; `serve` operations that wait, `suspend` those that stand
-//! still for reads with the die scheduler `out-of-order`.
+//! Two halves: the files here plan (which page, which block, what moves, what is on record), and `executor` gives what is planned its time.
+//!
+//! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `pages` what a request concerns of each page, `collect` clearing
+//! blocks, `background` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records, `fill` a drive that was written once,
+//! `aged` one that was used for long, `recover` the start after a power cut, `room` what it does where no block is erased, `checkpoint` and `replay` what makes it short,
+//! `mapping` the family of maps, `translate` and `map_state` maps that are partly on the flash, `gather` logical blocks that such a map wants in one flash block,
+//! `tenants` who shares the drive, `log_blocks` a map that chooses pages itself and merges blocks, `streams` which pages share blocks, `slc` a cache of blocks in SLC
+//! mode, `serve` what follows when operations that waited have their times.
 
 mod aged;
 mod background;
@@ -36,6 +37,7 @@ mod buffer;
 mod checkpoint;
 mod collect;
 mod config;
+mod executor;
 mod fill;
 mod gather;
 mod gc;
@@ -45,15 +47,13 @@ mod level;
 mod log_blocks;
 mod map_state;
 pub mod mapping;
-mod pieces;
+mod pages;
 mod recover;
 mod replay;
 mod room;
 mod serve;
 mod slc;
 mod streams;
-mod stripes;
-mod suspend;
 mod tenants;
 mod translate;
 
@@ -61,11 +61,10 @@ pub use config::{PartialWrite, SsdConfig, kind};
 pub use gc::{GcConfig, OrderConfig, Pace, Victim, WearConfig};
 pub use mapping::MapConfig;
 
-use crate::nand::Lanes;
-use crate::nand::queued::Queued;
 use background::Idle;
 use buffer::Buffer;
 use collect::Clearing;
+use executor::Executor;
 use host::Host;
 use level::Leveller;
 use nandu_base::{
@@ -82,7 +81,6 @@ use nandu_ftl::{BlockTable, Lpn};
 use slc::SlcCache;
 use std::sync::Arc;
 use streams::Streams;
-use stripes::Stripes;
 use tenants::Tenants;
 use translate::Paging;
 
@@ -98,13 +96,10 @@ struct Planted {
     trim_record_dropped: bool,
     ends_early: bool,
     uncharged_gc: bool,
-    path_without_queue: bool,
     wear_falls: bool,
     oldest_wins: bool,
     oob_dropped: bool,
     slot_persisted: bool,
-    suspended_is_told: bool,
-    suspended_too_often: bool,
     merge_counts_early: bool,
     lost_mark: bool,
 }
@@ -146,8 +141,8 @@ pub struct Ssd<M> {
     map: M,
     paging: Paging,
     blocks: BlockTable,
-    stripes: Stripes,
-    lanes: Lanes,
+    /// Who gives flash operations their times.
+    exec: Executor,
     turns: RoundRobin,
     policy: Box<dyn GcPolicy>,
     clearing: Vec<Clearing>,
@@ -169,12 +164,6 @@ pub struct Ssd<M> {
     aged: Option<Arc<Aged>>,
     /// How the first fill was out of order, until it is stored.
     fragments: Option<(Ratio, u64)>,
-    /// Number of the last request, for multi-plane groups.
-    serial: u32,
-    /// When every program and erase issued so far is complete.
-    last_change: Instant,
-    /// When every trim record issued so far is complete.
-    recorded_at: Instant,
     /// Something is to be seen to before the next request.
     attention: bool,
     /// Erases have made the journal long: the next request shortens it.
@@ -187,8 +176,6 @@ pub struct Ssd<M> {
     /// Erases of all blocks since the drive was made; kept apart from the blocks' own counts, for I-16.
     erases_ever: u64,
     planted: Planted,
-    /// Operations that wait.
-    queue: Queued,
     /// The drive ends when nothing waits any more.
     closing: bool,
     /// The write buffer, if there is one.
@@ -203,8 +190,7 @@ impl<M: Mapping> Ssd<M> {
         map: M,
         mut paging: Paging,
         mut blocks: BlockTable,
-        stripes: Stripes,
-        lanes: Lanes,
+        mut exec: Executor,
         turns: RoundRobin,
         policy: Box<dyn GcPolicy>,
         leveller: Leveller,
@@ -212,7 +198,6 @@ impl<M: Mapping> Ssd<M> {
         streams: Option<Box<Streams>>,
         slc: Option<Box<SlcCache>>,
         idle: Option<Idle>,
-        mut queue: Queued,
         buffer: Option<Box<Buffer>>,
         cx: &BuildContext<'_>,
     ) -> Ssd<M> {
@@ -226,27 +211,20 @@ impl<M: Mapping> Ssd<M> {
             trim_record_dropped: cx.planted("ssd.trim-record-dropped"),
             ends_early: cx.planted("ssd.ends-early"),
             uncharged_gc: cx.planted("ssd.uncharged-gc") || cx.planted("ssd.log-uncharged-merge"),
-            path_without_queue: cx.planted("ssd.path-without-queue"),
             wear_falls: cx.planted("ssd.wear-falls"),
             oldest_wins: cx.planted("ssd.oldest-wins") || cx.planted("ssd.log-oldest-wins"),
             oob_dropped: cx.planted("ssd.oob-dropped"),
             slot_persisted: cx.planted("ssd.map-slot-persisted"),
-            suspended_is_told: cx.planted("ssd.suspended-is-told"),
-            suspended_too_often: cx.planted("ssd.suspended-too-often"),
             merge_counts_early: cx.planted("ssd.log-unfinished-merge"),
             lost_mark: cx.planted("ssd.log-lost-mark"),
         };
-        queue.erase_too_early = planted.erase_too_early || cx.planted("ssd.log-erase-too-early");
-        queue.erase_before_record = planted.erase_before_record;
-        queue.prices_at_issue = cx.planted("ssd.prices-at-issue");
+        exec.plant(cx);
         if slc.is_some() {
-            queue.watch_each();
+            exec.queue.watch_each();
         }
-        queue.erase_before_reads = cx.planted("ssd.erase-before-reads");
-        queue.forgets = cx.planted("ssd.die-forgets");
-        queue.wakes_late = cx.planted("ssd.die-woken-late");
         let (planes, is_log) = (blocks.planes.len(), map.log_blocks().is_some());
-        let claimed = paging.claim(&mut blocks);
+        let has_map_pages = map.translation_pages() > 0;
+        let (claimed, has_keeper) = (paging.claim(&mut blocks), paging.keeper.is_some());
         assert!(claimed, "a geometry that was checked has blocks for the map");
         Ssd {
             map,
@@ -257,26 +235,25 @@ impl<M: Mapping> Ssd<M> {
                 && streams.is_none()
                 && slc.is_none()
                 && !is_log
-                && !stripes.is_wide()
+                && !exec.stripes.is_wide()
                 && !planted.lost_invalidation
                 && !planted.program_twice,
-            moves_within: !stripes.is_wide() && slc.is_none(),
+            moves_within: !exec.stripes.is_wide() && slc.is_none(),
             marks_records: planted.oob_dropped || slc.is_some(),
-            moves_plainly: !M::PAGED
+            moves_plainly: !has_map_pages
                 && tenants.is_none()
                 && slc.is_none()
-                && !stripes.is_wide()
+                && !exec.stripes.is_wide()
                 && !planted.stale_map
                 && !planted.lost_invalidation
                 && !planted.program_twice,
             blocks,
-            stripes,
-            lanes,
+            exec,
             turns,
             policy,
             clearing: vec![Clearing::IDLE; planes],
             leveller,
-            attention: idle.is_some() || buffer.is_some(),
+            attention: idle.is_some() || buffer.is_some() || has_keeper,
             journal: TrimJournal::new(
                 tenants.as_ref().map_or(1, |tenants| tenants.len()),
                 host.trim_records as usize,
@@ -289,16 +266,12 @@ impl<M: Mapping> Ssd<M> {
             filled_to: 0,
             aged: None,
             fragments: None,
-            serial: 0,
-            last_change: Instant::ZERO,
-            recorded_at: Instant::ZERO,
             renew_is_due: false,
             recovery: recover::Figures::default(),
             count: Counts::default(),
             counts_all: true,
             erases_ever: 0,
             planted,
-            queue,
             closing: false,
             buffer,
         }
@@ -310,15 +283,15 @@ impl<M: Mapping> Ssd<M> {
     fn next_die(&self) -> u32 {
         let group = self.turns.peek();
         let open = self.blocks.planes[(group * self.blocks.pools_per_plane()) as usize].host;
-        match self.stripes.is_wide() {
-            true if !open.is_full() => self.die_of(open.peek()),
-            true => self.stripes.dies_of(group).start,
+        match self.exec.stripes.is_wide() {
+            true if !open.is_full() => self.exec.die_of(open.peek()),
+            true => self.exec.stripes.dies_of(group).start,
             false => group >> self.host.plane_bits,
         }
     }
 
-    /// Sees to what must be seen to before a request; returns its answer when a worn out drive refuses it, or a write buffer
-    /// deals with it.
+    /// Sees to what must be seen to before a request, a checkpoint among it; returns its answer when a worn out drive refuses it, or a write
+    /// buffer deals with it.
     #[inline(never)]
     fn attend(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Option<Step> {
         if self.renew_is_due {
@@ -326,21 +299,22 @@ impl<M: Mapping> Ssd<M> {
         }
         self.note_request(id, cx);
         let has_ended = self.blocks.has_ended();
-        self.attention = has_ended || self.idle.is_some() || self.buffer.is_some();
+        self.attention =
+            has_ended || self.idle.is_some() || self.buffer.is_some() || self.paging.keeper.is_some();
         if has_ended && self.is_past_its_end(id, cx.requests) {
             return Some(cx.fail(id, ErrorKind::ReadOnly));
         }
-        self.buffer.as_ref()?;
-        if M::PAGED && self.checkpoint_is_due() {
+        if self.checkpoint_is_due() {
             self.take_checkpoint(cx.requests[id].cause, cx);
         }
+        self.buffer.as_ref()?;
         Some(self.request_buffered(id, cx))
     }
 
     /// Operations that were issued may have their time, or will be waited for.
     #[inline(always)]
     fn serve_what_waits(&mut self, cx: &mut Cx<'_>) {
-        if self.queue.holds_back() {
+        if self.exec.queue.holds_back() {
             self.serve(cx);
         }
     }
@@ -352,7 +326,7 @@ impl<M: Mapping> Ssd<M> {
         }
         self.record_trims(cx, TenantId::SYSTEM);
         self.write_map_back(cx);
-        if M::PAGED && self.paging.keeper.is_some() {
+        if self.paging.keeper.is_some() {
             self.take_checkpoint(TenantId::SYSTEM, cx);
         }
         self.close_when_done(cx);
@@ -365,17 +339,17 @@ impl<M: Mapping> Machine for Ssd<M> {
     }
 
     fn medium(&self) -> MediumSpec {
-        let chips = self.stripes.units.chips();
+        let chips = self.exec.stripes.units.chips();
         MediumSpec::Flash {
             units: chips.ppn_end() + self.buffer.as_ref().map_or(0, |buffer| buffer.dump_units()),
-            unit_sectors: self.host.page_sectors,
+            unit_sectors: self.host.page.sectors,
             units_per_block: chips.block_stride(),
         }
     }
 
     fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
         if cx.medium.is_some() {
-            self.lanes.watch_idleness();
+            self.exec.lanes.watch_idleness();
         }
         if cx.medium.as_deref().is_none_or(|medium| how.create && medium.is_blank()) {
             self.store_fill(cx);
@@ -392,7 +366,7 @@ impl<M: Mapping> Machine for Ssd<M> {
 
     /// The scan after a power cut is complete, or the drive may be idle, or a die may have something to do.
     fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
-        self.lanes.tick(cx.now);
+        self.exec.lanes.tick(cx.now);
         if self.idle.as_ref().is_some_and(|idle| idle.key == key) {
             self.idle_timer(cx);
             self.serve_what_waits(cx);
@@ -422,19 +396,16 @@ impl<M: Mapping> Machine for Ssd<M> {
 
     #[inline]
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        self.lanes.tick(cx.now);
+        self.exec.lanes.tick(cx.now);
         if let Some(medium) = cx.medium.as_deref_mut() {
             medium.settle(cx.now);
         }
-        self.lanes.work_for(WORK_OF[cx.requests[id].op as usize]);
+        self.exec.lanes.work_for(WORK_OF[cx.requests[id].op as usize]);
         if self.attention
             && let Some(step) = self.attend(id, cx)
         {
             self.serve_what_waits(cx);
             return step;
-        }
-        if M::PAGED && self.checkpoint_is_due() {
-            self.take_checkpoint(cx.requests[id].cause, cx);
         }
         let step = match cx.requests[id].op {
             Op::Read => self.read(id, cx),
@@ -448,7 +419,7 @@ impl<M: Mapping> Machine for Ssd<M> {
     }
 
     fn share_changed(&mut self, tenant: TenantId, share: &TenantShare, _cx: &mut Cx<'_>) -> Step {
-        self.queue.set_weight(tenant, share.weight);
+        self.exec.queue.set_weight(tenant, share.weight);
         Step::Idle
     }
 
@@ -461,28 +432,28 @@ impl<M: Mapping> Machine for Ssd<M> {
     }
 
     fn expected_latency(&self, op: Op, offset: ByteOffset, _len: ByteLen, peek: &Peek<'_>) -> Span {
-        let free = |die| Span(self.lanes.free_at(die).0.saturating_sub(peek.now.0));
-        let wait = |die| match self.queue.has_lines() {
-            true => free(die) + self.queued_before(op, die),
+        let free = |die| Span(self.exec.lanes.free_at(die).0.saturating_sub(peek.now.0));
+        let wait = |die| match self.exec.queue.has_lines() {
+            true => free(die) + self.exec.queued_before(op, die),
             false => free(die),
         };
         match op {
-            Op::Read => match self.map.get(Lpn((offset.0 >> self.host.page_bits) as u32)) {
+            Op::Read => match self.map.get(Lpn((offset.0 >> self.host.page.bits) as u32)) {
                 Some(ppn) => {
-                    let timing = self.timing_in(self.is_slc(ppn));
-                    wait(self.die_of(ppn)) + timing.read + timing.transfer
+                    let timing = self.exec.timing_in(self.is_slc(ppn));
+                    wait(self.exec.die_of(ppn)) + timing.read + timing.transfer
                 }
                 None => Span::ZERO,
             },
             Op::Write if self.buffer.as_ref().is_some_and(|buffer| buffer.has_room()) => Span::ZERO,
             Op::Write if self.map.log_blocks().is_some() => {
-                let timing = self.lanes.timing();
+                let timing = self.exec.lanes.timing();
                 self.logged_before(offset, peek.now) + timing.transfer + timing.program
             }
             Op::Write => {
                 let open =
                     self.blocks.planes[(self.turns.peek() * self.blocks.pools_per_plane()) as usize].host;
-                let timing = self.timing_in(!open.is_full() && self.is_slc(open.peek()));
+                let timing = self.exec.timing_in(!open.is_full() && self.is_slc(open.peek()));
                 wait(self.next_die()) + timing.transfer + timing.program
             }
             _ => Span::ZERO,
@@ -494,20 +465,21 @@ impl<M: Mapping> Machine for Ssd<M> {
             return !buffer.has_room();
         }
         if self.map.log_blocks().is_some() {
-            return self.queue.any_move_waits();
+            return self.exec.queue.any_move_waits();
         }
         let die = self.next_die();
-        self.lanes.free_at(die) > peek.now || self.queue.has_lines() && self.queue.waiting(die) != (0, 0)
+        self.exec.lanes.free_at(die) > peek.now
+            || self.exec.queue.has_lines() && self.exec.queue.waiting(die) != (0, 0)
     }
 
     fn locate(&self, offset: ByteOffset, _len: ByteLen, _peek: &Peek<'_>) -> Option<Place> {
-        let ppn = self.map.get(Lpn((offset.0 >> self.host.page_bits) as u32))?;
-        Some(Place { lane: self.die_of(ppn), unit: self.stripes.unit(ppn) })
+        let ppn = self.map.get(Lpn((offset.0 >> self.host.page.bits) as u32))?;
+        Some(Place { lane: self.exec.die_of(ppn), unit: self.exec.stripes.unit(ppn) })
     }
 
     #[inline]
     fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
-        self.map.prefetch(Lpn((offset.0 >> self.host.page_bits) as u32));
+        self.map.prefetch(Lpn((offset.0 >> self.host.page.bits) as u32));
         None
     }
 
@@ -527,12 +499,12 @@ impl<M: Mapping> Machine for Ssd<M> {
         if self.idle.is_some() {
             put("gc_idle_steps", c.moves_while_idle);
         }
-        if self.lanes.timing().copyback {
-            put("gc_pages_moved_in_die", self.lanes.moves());
+        if self.exec.lanes.timing().copyback {
+            put("gc_pages_moved_in_die", self.exec.lanes.moves());
         }
         put("journal_pages", c.journal_pages);
         put("pages_trimmed", c.pages_trimmed + merged.unmapped);
-        put("erase_count", (c.erases + self.paging.erased()) * u64::from(self.stripes.units.width()));
+        put("erase_count", (c.erases + self.paging.erased()) * u64::from(self.exec.stripes.units.width()));
         put("nand_bytes_written", programmed * page);
         put("nand_pages_programmed", programmed);
         let (free, valid) = match log {
@@ -547,7 +519,7 @@ impl<M: Mapping> Machine for Ssd<M> {
         };
         put("free_blocks", free);
         put("valid_pages", valid);
-        if M::PAGED {
+        if self.has_map_pages() {
             self.map_counters(out);
         }
         out.push(Counter { name: "map_ram_bytes", value: self.map.ram() });
@@ -556,8 +528,8 @@ impl<M: Mapping> Machine for Ssd<M> {
         }
         self.log_counters(out);
         self.slc_counters(out);
-        self.suspension_counters(out);
-        self.queue.share_counters(out);
+        self.exec.suspension_counters(out);
+        self.exec.queue.share_counters(out);
         self.wear_counters(out);
         self.tenant_counters(out);
         if self.streams.is_some() {
@@ -567,15 +539,15 @@ impl<M: Mapping> Machine for Ssd<M> {
     }
 
     fn busy(&self, out: &mut Vec<(Resource, Span)>) {
-        out.push((Resource::Die, self.lanes.dies_busy()));
-        out.push((Resource::Channel, self.lanes.channels_busy()));
+        out.push((Resource::Die, self.exec.lanes.dies_busy()));
+        out.push((Resource::Channel, self.exec.lanes.channels_busy()));
         if let Some(buffer) = &self.buffer {
             out.push((Resource::Device, buffer.link_busy()));
         }
     }
 
     fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
-        self.lanes.energy(from, to, out);
+        self.exec.lanes.energy(from, to, out);
         let buffer = self.buffer.as_ref().map_or(0, |buffer| buffer.bytes(u64::from(self.limits.preferred)));
         RamPower::DDR3L.account(self.map.ram() + buffer, 0, Span(to.0.saturating_sub(from.0)), out);
     }
@@ -586,11 +558,11 @@ impl<M: Mapping> Machine for Ssd<M> {
     }
 
     fn watch_lanes(&mut self, from: Instant, to: Instant) {
-        self.lanes.watch(from, to);
+        self.exec.lanes.watch(from, to);
     }
 
     fn lanes(&self) -> Option<&LaneTape> {
-        self.lanes.tape()
+        self.exec.lanes.tape()
     }
 
     fn flash_map(&self) -> Option<FlashMap> {
@@ -608,10 +580,10 @@ impl<M: Mapping> Machine for Ssd<M> {
 
     fn reset_counters(&mut self) {
         self.count = Counts::default();
-        self.counts_all = self.queue.outstanding() == 0;
-        self.lanes.reset_busy();
-        self.queue.suspensions = Default::default();
-        self.queue.reset_share_counters();
+        self.counts_all = self.exec.queue.outstanding() == 0;
+        self.exec.lanes.reset_busy();
+        self.exec.queue.suspensions = Default::default();
+        self.exec.queue.reset_share_counters();
         self.map.reset_counts();
         self.paging.reset_counters();
         self.leveller.reset_counters();
@@ -620,17 +592,18 @@ impl<M: Mapping> Machine for Ssd<M> {
         }
         self.tenants.iter_mut().for_each(|tenants| tenants.reset_counters());
         self.slc.iter_mut().for_each(|slc| slc.reset_counters());
+        self.exec.modes.iter_mut().for_each(|modes| *modes = Default::default());
     }
 
     fn check(&self) -> Result<(), Violation> {
-        if !self.queue.is_clean() {
+        if !self.exec.queue.is_clean() {
             let what = "operations or answers are left over although nothing waits".into();
             return Err(Violation { invariant: "queue", what });
         }
         self.check_operations()?;
-        self.lanes.check_idleness()?;
-        self.queue.check_suspensions()?;
-        self.queue.check_shares()?;
+        self.exec.lanes.check_idleness()?;
+        self.exec.queue.check_suspensions()?;
+        self.exec.queue.check_shares()?;
         if let Some(buffer) = &self.buffer {
             buffer.check()?;
         }

@@ -96,7 +96,7 @@ impl<M: Mapping> Ssd<M> {
         self.recover_table(cx);
         self.start_over();
         self.seq = 0;
-        let checkpoint = if M::PAGED { self.find_checkpoint(cx) } else { None };
+        let checkpoint = self.find_checkpoint(cx);
         self.recovery.fell_back = checkpoint.is_some();
         let replayed = checkpoint.and_then(|checkpoint| {
             self.seq = self.seq.max(checkpoint.seq);
@@ -105,7 +105,7 @@ impl<M: Mapping> Ssd<M> {
         self.recovery.bounded = replayed.is_some();
         self.recovery.fell_back &= !self.recovery.bounded;
         let mut map_pages = replayed.unwrap_or_else(|| self.scan_everything(cx));
-        if M::PAGED {
+        if self.has_map_pages() {
             self.forget_old_versions();
         }
         let written = self.restore_blocks(cx);
@@ -114,11 +114,11 @@ impl<M: Mapping> Ssd<M> {
         }
         let mut end = cx.now;
         for (die, &pages) in (0..).zip(&self.recovery.read) {
-            let (done, span) = self.lanes.scan(die, cx.now, pages);
+            let (done, span) = self.exec.lanes.scan(die, cx.now, pages);
             cx.charge(TenantId::SYSTEM, Resource::Die, Work::Recovery, span);
             end = end.later(done);
         }
-        if M::PAGED {
+        if self.has_map_pages() {
             if self.recovery.bounded && cx.pool.content() == nandu_base::Content::Stamps {
                 self.compare_with_scan(cx);
             }
@@ -126,7 +126,7 @@ impl<M: Mapping> Ssd<M> {
             end = end.later(self.recover_map(&map_pages, cx));
         }
         end = end.later(self.make_room(cx));
-        if M::PAGED && self.recovery.bounded {
+        if self.recovery.bounded {
             end = end.later(self.record_trims(cx, TenantId::SYSTEM));
         }
         self.blocks.retire_after_start();
@@ -143,6 +143,8 @@ impl<M: Mapping> Ssd<M> {
         self.blocks.set_rooms(self.host.reserved, self.host.needed);
         self.clearing.fill(super::collect::Clearing::IDLE);
         self.paging.restart();
+        self.exec.fetched.restart();
+        self.exec.anchored_at = Instant::ZERO;
     }
 
     /// Rebuilds the map from all out-of-band records.
@@ -165,7 +167,7 @@ impl<M: Mapping> Ssd<M> {
             let first = layout.first_page(block).0;
             for ppn in (first..first + layout.pages).map(Ppn) {
                 let medium = cx.medium.as_deref().expect("recovery reads the medium");
-                match without_mode(medium.state(self.stripes.unit(ppn))) {
+                match without_mode(medium.state(self.exec.stripes.unit(ppn))) {
                     UnitState::Programmed(Oob { key, seq }) if key < JOURNAL_KEY => {
                         let best = &mut newest[key as usize];
                         *best = (*best).max((seq, Some(ppn)));
@@ -226,7 +228,7 @@ impl<M: Mapping> Ssd<M> {
             let mut marks = [0; 2];
             for ppn in (first..first + layout.pages).map(Ppn) {
                 let medium = cx.medium.as_deref().expect("recovery reads the medium");
-                let mut state = medium.state(self.stripes.unit(ppn));
+                let mut state = medium.state(self.exec.stripes.unit(ppn));
                 if let UnitState::Programmed(oob) = &mut state {
                     marks[usize::from(oob.key & Oob::SLC != 0)] += 1;
                     oob.key &= !Oob::SLC;
@@ -287,7 +289,7 @@ impl<M: Mapping> Ssd<M> {
     pub(super) fn records_on_flash(&self, cx: &Cx<'_>) -> Vec<(Ppn, u64)> {
         let medium = cx.medium.as_deref().expect("recovery reads the medium");
         let layout = self.blocks.layout();
-        let record = |ppn: Ppn| match without_mode(medium.state(self.stripes.unit(ppn))) {
+        let record = |ppn: Ppn| match without_mode(medium.state(self.exec.stripes.unit(ppn))) {
             UnitState::Programmed(Oob { key: JOURNAL_KEY, seq }) => Some((ppn, seq)),
             _ => None,
         };
@@ -296,10 +298,10 @@ impl<M: Mapping> Ssd<M> {
     }
 
     fn decoded_at<T>(&self, ppn: Ppn, decode: fn(&[u8]) -> Option<T>, cx: &mut Cx<'_>) -> Option<T> {
-        let page = ByteLen(1 << self.host.page_bits);
+        let page = ByteLen(1 << self.host.page.bits);
         let payload = cx.pool.allocate_metadata(page);
         let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
-        let readable = medium.read(cx.pool, self.stripes.unit(ppn), 0, self.host.page_sectors, payload);
+        let readable = medium.read(cx.pool, self.exec.stripes.unit(ppn), 0, self.host.page.sectors, payload);
         let decoded = decode(cx.pool.bytes(payload, page)).filter(|_| readable);
         cx.pool.release(payload);
         decoded
@@ -319,7 +321,7 @@ impl<M: Mapping> Ssd<M> {
 
     /// The number of the program of a page; 0 where it cannot be read.
     pub(super) fn number_at(&self, ppn: Ppn, cx: &Cx<'_>) -> u64 {
-        match cx.medium.as_deref().expect("recovery reads the medium").state(self.stripes.unit(ppn)) {
+        match cx.medium.as_deref().expect("recovery reads the medium").state(self.exec.stripes.unit(ppn)) {
             UnitState::Programmed(oob) => oob.seq,
             UnitState::Erased | UnitState::Torn => 0,
         }
@@ -355,8 +357,8 @@ impl<M: Mapping> Ssd<M> {
 
     /// Finds out how far each block of each unit is written, and numbers the unit's pages accordingly.
     fn order_units(&mut self, cx: &mut Cx<'_>) {
-        self.stripes.restart();
-        if !self.stripes.is_wide() {
+        self.exec.stripes.restart();
+        if !self.exec.stripes.is_wide() {
             return;
         }
         let medium: &dyn Medium = cx.medium.as_deref().expect("recovery reads the medium");
@@ -364,10 +366,10 @@ impl<M: Mapping> Ssd<M> {
         let mut is_free = vec![false; layout.pages as usize];
         for unit in layout.all_blocks() {
             for (slot, is_free) in (0..).zip(is_free.iter_mut()) {
-                let at = self.stripes.units.slot(unit, slot);
+                let at = self.exec.stripes.units.slot(unit, slot);
                 *is_free = medium.state(u64::from(at.0)) == UnitState::Erased;
             }
-            self.stripes.units.set_order(unit, |slot| is_free[slot as usize]);
+            self.exec.stripes.units.set_order(unit, |slot| is_free[slot as usize]);
         }
     }
 
@@ -378,7 +380,7 @@ impl<M: Mapping> Ssd<M> {
 
     /// The most that any block of a unit has of what is told of its first page.
     fn worst_of(&self, unit: BlockId, told: impl Fn(u64) -> u32) -> u32 {
-        let units = &self.stripes.units;
+        let units = &self.exec.stripes.units;
         let first = |member| u64::from(units.chips().first_page(units.block(unit, member)).0);
         (0..units.width()).map(|member| told(first(member))).max().unwrap_or(0)
     }
@@ -391,7 +393,7 @@ impl<M: Mapping> Ssd<M> {
     fn restore_blocks(&mut self, cx: &mut Cx<'_>) -> Vec<u64> {
         let layout = *self.blocks.layout();
         let medium: &dyn Medium = cx.medium.as_deref().expect("recovery reads the medium");
-        let dies = self.stripes.units.chips().planes >> self.host.plane_bits;
+        let dies = self.exec.stripes.units.chips().planes >> self.host.plane_bits;
         let mut scanned = vec![0; dies as usize];
         let (mut later, mut torn) = (Vec::new(), Vec::new());
         self.erases_ever = 0;
@@ -413,7 +415,7 @@ impl<M: Mapping> Ssd<M> {
                 _ => found.written,
             };
             for page in 0..written {
-                scanned[self.die_of(Ppn(layout.first_page(block).0 + page)) as usize] += 1;
+                scanned[self.exec.die_of(Ppn(layout.first_page(block).0 + page)) as usize] += 1;
             }
             if found.is_map {
                 self.blocks.restore_wear(block, erases);
@@ -422,7 +424,7 @@ impl<M: Mapping> Ssd<M> {
                     self.blocks.restore_owner(block, pool);
                 }
                 self.paging.area.restore(block, self.blocks.pool_of_block(block), found.written);
-            } else if M::PAGED && found.written > 0 && !found.is_readable {
+            } else if self.has_map_pages() && found.written > 0 && !found.is_readable {
                 self.blocks.restore_wear(block, erases);
                 torn.push(block);
             } else {
@@ -480,7 +482,7 @@ impl<M: Mapping> Ssd<M> {
         let first = self.blocks.layout().first_page(block).0;
         (first..first + self.blocks.layout().pages).map(Ppn).find_map(|ppn| {
             let medium = cx.medium.as_deref().expect("recovery reads the medium");
-            let state = without_mode(medium.state(self.stripes.unit(ppn)));
+            let state = without_mode(medium.state(self.exec.stripes.unit(ppn)));
             let is_record = matches!(state, UnitState::Programmed(oob) if oob.key == JOURNAL_KEY);
             let extents = is_record.then(|| self.extents_at(ppn, cx))?;
             extents.first().map(|extent| extent.first)
@@ -499,7 +501,7 @@ impl<M: Mapping> Ssd<M> {
             if content != Content::Free {
                 found.written = page + 1;
             }
-            if let UnitState::Programmed(oob) = medium.state(self.stripes.unit(ppn)) {
+            if let UnitState::Programmed(oob) = medium.state(self.exec.stripes.unit(ppn)) {
                 found.is_readable = true;
                 found.oldest = found.oldest.min(oob.seq);
                 let key = oob.key & !Oob::SLC;

@@ -103,18 +103,18 @@ impl<M: Mapping> Ssd<M> {
 
     /// Reads the out-of-band record of a page.
     pub(super) fn record_of(&mut self, ppn: Ppn, cx: &Cx<'_>) -> UnitState {
-        let die = self.die_of(ppn);
+        let die = self.exec.die_of(ppn);
         self.recovery.note(die, 1);
         cx.medium.as_deref().expect("recovery reads the medium").state(u64::from(ppn.0))
     }
 
     /// Reads a page as words; [`None`] when it is torn or erased.
     fn read_words(&mut self, ppn: Ppn, cx: &mut Cx<'_>) -> Option<Vec<u32>> {
-        self.recovery.note(self.die_of(ppn), 1);
-        let page = ByteLen(1 << self.host.page_bits);
+        self.recovery.note(self.exec.die_of(ppn), 1);
+        let page = ByteLen(1 << self.host.page.bits);
         let payload = cx.pool.allocate_metadata(page);
         let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
-        let readable = medium.read(cx.pool, u64::from(ppn.0), 0, self.host.page_sectors, payload);
+        let readable = medium.read(cx.pool, u64::from(ppn.0), 0, self.host.page.sectors, payload);
         let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let words = cx.pool.bytes(payload, page).chunks_exact(4).map(word).collect();
         cx.pool.release(payload);
@@ -258,7 +258,7 @@ impl<M: Mapping> Ssd<M> {
     fn old_map_page(&mut self, tp: Tp, before: u64, replay: &Replay, cx: &mut Cx<'_>) -> Option<Vec<u32>> {
         let (seq, ppn) = replay.old_map_pages[tp.0 as usize];
         if seq == 0 {
-            return Some(vec![0; 1 << (self.host.page_bits - 2)]);
+            return Some(vec![0; 1 << (self.host.page.bits - 2)]);
         }
         match self.record_of(ppn, cx) {
             UnitState::Programmed(oob) if oob.seq <= before && oob.key == MAP_KEY + u64::from(tp.0) => {

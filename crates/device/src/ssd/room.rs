@@ -68,10 +68,10 @@ impl<M: Mapping> Ssd<M> {
                 }
             }
         }
-        if self.queue.holds_back() {
+        if self.exec.queue.holds_back() {
             self.serve(cx);
         }
-        self.last_change
+        self.exec.last_change
     }
 
     /// Clears a block of a pool without an erased one, or gives copies up; false when there is nothing to do.
@@ -98,7 +98,7 @@ impl<M: Mapping> Ssd<M> {
         let victim = self.victim_of(pool).expect("a block is being cleared");
         let valid = self.blocks.layout().pages - u32::from(self.blocks.invalid(victim));
         let records =
-            self.journal.pending().div_ceil(TrimJournal::extents_per_record(1 << self.host.page_bits));
+            self.journal.pending().div_ceil(TrimJournal::extents_per_record(1 << self.host.page.bits));
         // A tenant's block is not cleared at once: trims may come before that.
         let records = if self.tenants.is_some() { records.max(1) } else { records };
         let p = &self.blocks.planes[pool as usize];
@@ -130,9 +130,9 @@ impl<M: Mapping> Ssd<M> {
             }
             self.recovery.given_up += 1;
             self.blocks.close(block);
-            let outer = self.lanes.work_for(Work::Gc);
+            let outer = self.exec.lanes.work_for(Work::Gc);
             self.erase_alone(block, pool, TenantId::SYSTEM, cx);
-            self.lanes.work_for(outer);
+            self.exec.lanes.work_for(outer);
             return true;
         }
         false
@@ -146,7 +146,7 @@ impl<M: Mapping> Ssd<M> {
             let first = layout.first_page(block).0;
             for ppn in (first..first + layout.pages).map(Ppn) {
                 let medium = cx.medium.as_deref().expect("a start reads the medium");
-                let UnitState::Programmed(oob) = medium.state(self.stripes.unit(ppn)) else { continue };
+                let UnitState::Programmed(oob) = medium.state(self.exec.stripes.unit(ppn)) else { continue };
                 // A version is one in whatever mode its block is.
                 let key = oob.key & !Oob::SLC;
                 if key == JOURNAL_KEY {
@@ -185,7 +185,7 @@ impl<M: Mapping> Ssd<M> {
     /// The page that this one is a copy of.
     fn original(&mut self, ppn: Ppn, content: Content, traces: &Traces, cx: &mut Cx<'_>) -> Option<Ppn> {
         let medium = cx.medium.as_deref().expect("a start reads the medium");
-        let UnitState::Programmed(oob) = medium.state(self.stripes.unit(ppn)) else { return None };
+        let UnitState::Programmed(oob) = medium.state(self.exec.stripes.unit(ppn)) else { return None };
         let key = oob.key & !Oob::SLC;
         let layout = *self.blocks.layout();
         let pool = self.blocks.pool_of_page(ppn);
@@ -207,12 +207,12 @@ impl<M: Mapping> Ssd<M> {
 
     /// Whether two pages hold the same.
     fn is_same(&mut self, a: Ppn, b: Ppn, cx: &mut Cx<'_>) -> bool {
-        let sectors = self.host.page_sectors;
+        let sectors = self.host.page.sectors;
         let pages = [a, b].map(|ppn| {
-            self.recovery.note(self.die_of(ppn), 1);
-            let payload = cx.pool.allocate(ByteLen(1 << self.host.page_bits));
+            self.recovery.note(self.exec.die_of(ppn), 1);
+            let payload = cx.pool.allocate(ByteLen(1 << self.host.page.bits));
             let medium = cx.medium.as_deref_mut().expect("a start reads the medium");
-            (medium.read(cx.pool, self.stripes.unit(ppn), 0, sectors, payload), payload)
+            (medium.read(cx.pool, self.exec.stripes.unit(ppn), 0, sectors, payload), payload)
         });
         let [(a_reads, a), (b_reads, b)] = pages;
         let same = a_reads && b_reads;
@@ -228,12 +228,7 @@ impl<M: Mapping> Ssd<M> {
         self.blocks.invalidate(copy, cx.now);
         self.blocks.revive(original, content);
         match content {
-            Content::Data(lpn) if M::PAGED => {
-                self.relocate_paged(lpn, copy, original, TenantId::SYSTEM, cx);
-            }
-            Content::Data(lpn) => {
-                self.map.set(lpn, original);
-            }
+            Content::Data(lpn) => self.relocate(lpn, copy, original, TenantId::SYSTEM, cx),
             Content::Journal(slot) => self.journal.moved(slot, original),
             Content::Free | Content::Waste | Content::Map(_) => {
                 unreachable!("only data and records are copied")

@@ -32,11 +32,7 @@
 //! folded a pass over the plane's blocks. RAM: 5 bytes per block.
 
 use super::Ssd;
-use super::host::Usage;
-use crate::nand::PageTime;
-use crate::nand::lanes::{SLC_POSITION, Timing};
-use crate::nand::queued::{Job, Node};
-use nandu_base::{BuildContext, Counter, Cx, Instant, Oob, Ratio, Span, TenantId, Violation};
+use nandu_base::{BuildContext, Counter, Cx, Oob, Ratio, TenantId, Violation};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Cursor, Ppn};
 
@@ -59,7 +55,6 @@ pub(super) struct Plan {
 /// Faults to plant.
 #[derive(Clone, Copy, Default, Debug)]
 struct Planted {
-    fold_erased_early: bool,
     mode_not_recorded: bool,
     mode_forgotten: bool,
 }
@@ -67,13 +62,7 @@ struct Planted {
 /// What happened since the counters were reset.
 #[derive(Clone, Copy, Default, Debug)]
 struct Counts {
-    pages_written: u64,
-    pages_read: u64,
-    pages_folded: u64,
-    blocks_folded: u64,
     folds_waited: u64,
-    /// Time that dies were occupied by folding.
-    fold_time: Span,
 }
 
 /// The cache.
@@ -92,7 +81,6 @@ impl SlcCache {
     /// A cache with so many blocks of each pool for its own.
     pub fn new(plan: Plan, fixed: Vec<u32>, cx: &BuildContext<'_>) -> SlcCache {
         let planted = Planted {
-            fold_erased_early: cx.planted("ssd.fold-erased-early"),
             mode_not_recorded: cx.planted("ssd.slc-mode-not-recorded"),
             mode_forgotten: cx.planted("ssd.slc-mode-forgotten"),
         };
@@ -114,19 +102,6 @@ impl<M: Mapping> Ssd<M> {
     #[inline]
     pub(super) fn is_slc(&self, ppn: Ppn) -> bool {
         self.slc.is_some() && self.blocks.is_slc(self.blocks.layout().block(ppn))
-    }
-
-    /// The times of a mode.
-    pub(super) fn timing_in(&self, is_slc: bool) -> &Timing {
-        match self.lanes.slc_timing() {
-            Some(timing) if is_slc => timing,
-            _ => self.lanes.timing(),
-        }
-    }
-
-    /// The shortest program there is: of a wait that is not known better, what is longer was waiting.
-    pub(super) fn shortest_program(&self) -> Span {
-        self.lanes.slc_timing().map_or(self.lanes.timing().program, |timing| timing.program)
     }
 
     /// Blocks of a pool that the cache may have now.
@@ -238,102 +213,6 @@ impl<M: Mapping> Ssd<M> {
         is_busy
     }
 
-    /// Reads one page on its die, in the mode of its block.
-    pub(super) fn sense_in_mode(&mut self, ppn: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
-        if !self.is_slc(ppn) {
-            return self.sense(ppn, now, usage);
-        }
-        let (plane, page) = self.stripes.plane_and_page(ppn);
-        self.lanes.switch_mode();
-        let (time, occupied) = self.lanes.read(plane, now, self.serial, page + SLC_POSITION);
-        self.lanes.switch_mode();
-        usage.die += occupied;
-        usage.bus += self.lanes.timing().transfer;
-        if let Some(slc) = &mut self.slc {
-            slc.count.pages_read += 1;
-        }
-        time
-    }
-
-    /// Programs one page of a block in SLC mode.
-    pub(super) fn program_in_slc(&mut self, ppn: Ppn, ready: Instant) -> (PageTime, Span) {
-        let (plane, page) = self.stripes.plane_and_page(ppn);
-        self.lanes.switch_mode();
-        let done = self.lanes.program(plane, ready, self.serial, page + SLC_POSITION);
-        self.lanes.switch_mode();
-        if let Some(slc) = &mut self.slc {
-            slc.count.pages_written += 1;
-        }
-        done
-    }
-
-    /// Whether a page that is read or programmed is one of SLC mode, where that is counted.
-    pub(super) fn mode_of(&mut self, ppn: Ppn, job: Job) -> bool {
-        let is_slc = self.is_slc(ppn);
-        if let (true, Some(slc)) = (is_slc, &mut self.slc) {
-            match job {
-                Job::MoveRead => slc.count.pages_folded += 1,
-                Job::Read | Job::PreRead => slc.count.pages_read += 1,
-                _ => slc.count.pages_written += 1,
-            }
-        }
-        is_slc
-    }
-
-    /// An operation of collection has occupied its die for `span`.
-    pub(super) fn note_fold(&mut self, node: &Node, span: Span) {
-        if let (true, Some(slc)) = (node.slc || node.pre_read_slc, &mut self.slc) {
-            slc.count.fold_time += span * u64::from(node.job != Job::Erase);
-        }
-    }
-
-    /// Moves a page out of SLC mode: read in the one mode, programmed in the other. Returns the window of the program, the time
-    /// of the die and that of the channel.
-    pub(super) fn fold_page(&mut self, from: Ppn, to: Ppn, now: Instant) -> (Instant, Instant, Span, Span) {
-        let mut usage = Usage::default();
-        let read = self.sense_in_mode(from, now, &mut usage);
-        self.lanes.was_gc(self.blocks.layout().plane(from), usage.die);
-        let (plane, page) = self.stripes.plane_and_page(to);
-        // No page of the host's is at this position.
-        let (time, occupied) = self.lanes.program(plane, read.end, self.serial, page + 2 * SLC_POSITION);
-        self.lanes.was_gc(plane, occupied);
-        self.note_folded_read(from, usage.die);
-        self.note_folded(from, occupied);
-        usage.die += occupied;
-        usage.bus += self.lanes.timing().transfer;
-        (time.start, time.end, usage.die, usage.bus)
-    }
-
-    /// A page was read to be moved, which occupied its die for `span`: out of SLC mode that is no read of the cache.
-    pub(super) fn note_folded_read(&mut self, from: Ppn, span: Span) {
-        let is_fold = self.is_slc(from);
-        if let (true, Some(slc)) = (is_fold, &mut self.slc) {
-            slc.count.pages_read -= 1;
-            slc.count.pages_folded += 1;
-            slc.count.fold_time += span;
-        }
-    }
-
-    /// A page was programmed that lay at `from`, which occupied its die for `span`.
-    pub(super) fn note_folded(&mut self, from: Ppn, span: Span) {
-        let is_fold = self.is_slc(from);
-        if let (true, Some(slc)) = (is_fold, &mut self.slc) {
-            slc.count.fold_time += span;
-        }
-    }
-
-    /// Not before when a block in SLC mode is erased, which is `earliest`; the erase is counted.
-    pub(super) fn fold_erased(&mut self, earliest: Instant, now: Instant) -> Instant {
-        let Some(slc) = &mut self.slc else { return earliest };
-        slc.count.blocks_folded += 1;
-        if slc.planted.fold_erased_early { now } else { earliest }
-    }
-
-    /// Planted: a block that was folded is erased before its pages are safe.
-    pub(super) fn erases_folded_early(&self) -> bool {
-        self.slc.as_ref().is_some_and(|slc| slc.planted.fold_erased_early)
-    }
-
     /// The mark of the mode in the record of a page that is programmed.
     pub(super) fn mode_mark(&self, ppn: Ppn) -> u64 {
         let is_forgotten = || {
@@ -344,12 +223,11 @@ impl<M: Mapping> Ssd<M> {
 
     /// Erases since the counters were reset that ended SLC mode.
     pub(super) fn slc_erases_counted(&self) -> u64 {
-        self.slc.as_ref().map_or(0, |slc| slc.count.blocks_folded)
+        self.exec.modes.as_ref().map_or(0, |modes| modes.blocks_folded)
     }
 
     pub(super) fn slc_counters(&self, out: &mut Vec<Counter>) {
-        let Some(slc) = &self.slc else { return };
-        let c = &slc.count;
+        let (Some(slc), Some(c)) = (&self.slc, &self.exec.modes) else { return };
         let pools = 0..self.blocks.planes.len() as u32;
         let sum = |of: &dyn Fn(u32) -> u32| pools.clone().map(|pool| u64::from(of(pool))).sum();
         let mut put = |name, value| out.push(Counter { name, value });
@@ -357,7 +235,7 @@ impl<M: Mapping> Ssd<M> {
         put("slc_pages_read", c.pages_read);
         put("slc_pages_folded", c.pages_folded);
         put("slc_blocks_folded", c.blocks_folded);
-        put("slc_folds_waited_for", c.folds_waited);
+        put("slc_folds_waited_for", slc.count.folds_waited);
         put("slc_fold_ns", c.fold_time.0);
         put("slc_blocks", sum(&|pool| self.blocks.slc_blocks(pool)));
         put("slc_blocks_allowed", sum(&|pool| self.slc_limit(pool)));

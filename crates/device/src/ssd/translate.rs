@@ -13,18 +13,19 @@
 //! With `data_program = "at-once"` a whole page does not wait: its place is known, and the entry is needed only to say which page is
 //! superseded. The request ends when both are there.
 //!
+//! *A map in RAM* answers at once: each function here says so at compile time (`M::PAGED`), and no other file asks which of the two a map is. What is left
+//! to ask is whether there are translation pages, at starts and in checks.
+//!
 //! A data page that waits for a translation page holds no die meanwhile: it gets its place there when the translation page has come
 //! (see [`crate::nand::queued`]).
 
 use super::Ssd;
 use super::checkpoint::Keeper;
+use super::executor::{Erasing, Pieces, Programming, Reading};
 use super::gather::Gatherer;
-use super::host::Usage;
 use super::mapping::MapConfig;
-use super::pieces::Pieces;
-use super::stripes::Carried;
-use crate::nand::queued::{After, Job, NONE, Order, Page};
-use nandu_base::{ByteLen, Counter, Cx, Instant, Oob, Overlay, Program, TenantId, Window, Work};
+use crate::nand::queued::{After, Job, NONE};
+use nandu_base::{ByteLen, Counter, Cx, Oob, Overlay, Program, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::mapping::{MapOp, MapOps, Mapping, Tp};
 use nandu_ftl::{BlockId, BlockTable, Lpn, MapArea, Ppn};
@@ -33,18 +34,6 @@ use nandu_ftl::{BlockId, BlockTable, Lpn, MapArea, Ppn};
 pub(super) struct Paging {
     pub ops: MapOps,
     pub area: MapArea,
-    /// When each translation page's last fetch ends.
-    comes_at: Vec<Instant>,
-    /// The latest of them: from then on no fetch is under way.
-    last_comes_at: Instant,
-    /// The fetch of each translation page that waits.
-    coming: Vec<u32>,
-    /// How many wait.
-    fetching: u32,
-    /// When the erases of all blocks that were opened so far are complete. A translation page that is complete must not name
-    /// a page of a block whose erase a power cut may still undo: a start would take the block's old page for the one that is
-    /// named.
-    pub opened_from: Instant,
     /// Whether an entry waits until what made room for it is written.
     waits_for_write: bool,
     /// Whether whole pages of the host's are programmed before their entries have come.
@@ -65,16 +54,10 @@ struct Counts {
 }
 
 impl Paging {
-    pub fn new<M: Mapping>(area: MapArea, map: &M, options: &MapConfig, keeper: Option<Keeper>) -> Paging {
-        let pages = map.translation_pages();
+    pub fn new(area: MapArea, options: &MapConfig, keeper: Option<Keeper>) -> Paging {
         Paging {
             ops: MapOps::default(),
             area,
-            comes_at: vec![Instant::ZERO; pages as usize],
-            last_comes_at: Instant::ZERO,
-            coming: vec![NONE; pages as usize],
-            fetching: 0,
-            opened_from: Instant::ZERO,
             waits_for_write: options.waits_for_write(),
             programs_at_once: options.programs_at_once(),
             keeper,
@@ -102,33 +85,9 @@ impl Paging {
         }
     }
 
-    /// When the last of the fetches comes that do not wait.
-    pub fn last_comes(&self) -> Instant {
-        self.last_comes_at
-    }
-
-    /// A translation page comes at `end`.
-    pub fn comes(&mut self, tp: Tp, node: u32, end: Instant) {
-        let coming = &mut self.coming[tp.0 as usize];
-        if node != NONE {
-            self.fetching -= 1;
-            if *coming == node {
-                *coming = NONE;
-            }
-        }
-        let at = &mut self.comes_at[tp.0 as usize];
-        *at = at.later(end);
-        self.last_comes_at = self.last_comes_at.later(end);
-    }
-
     /// Forgets everything that a loss of power takes.
     pub fn restart(&mut self) {
         self.area = self.area.anew();
-        self.comes_at.fill(Instant::ZERO);
-        self.last_comes_at = Instant::ZERO;
-        self.coming.fill(NONE);
-        self.fetching = 0;
-        self.opened_from = Instant::ZERO;
         self.ops.clear();
         self.gatherer.restart();
     }
@@ -163,11 +122,11 @@ impl<M: Mapping> Ssd<M> {
 
     #[inline(never)]
     fn run_some_map_ops(&mut self, after: After, cause: TenantId, cx: &mut Cx<'_>) -> After {
-        let outer = self.lanes.work_for(Work::Map);
+        let outer = self.exec.lanes.work_for(Work::Map);
         let mut done = after;
         let mut next = 0;
-        // What was done for one payer so far.
-        let (mut usage, mut payer) = (Usage::default(), cause);
+        // What is done for one payer.
+        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Map);
         // Everything that waits now, once that is asked for.
         let mut changes = NONE;
         let is_shared = self.tenants.is_some();
@@ -175,89 +134,49 @@ impl<M: Mapping> Ssd<M> {
         while let Some(&op) = self.paging.ops.list().get(next) {
             next += 1;
             if is_shared && let MapOp::Read(tp) | MapOp::Write(tp) = op {
-                std::mem::take(&mut usage).charge(cx, payer, Work::Map);
-                payer = self.payer_of(tp, cause);
+                pieces.charge(cx);
+                pieces.cause = self.payer_of(tp, cause);
             }
             match op {
-                MapOp::Read(tp) => done = self.read_map_page(tp, done, payer, &mut usage, cx),
+                MapOp::Read(tp) => done = self.read_map_page(tp, done, &mut pieces, cx),
                 MapOp::Write(tp) => {
-                    let end = self.write_map_page(tp, done, payer, &mut usage, cx);
+                    let end = self.write_map_page(tp, done, &mut pieces, cx);
                     if self.paging.waits_for_write {
                         done = end;
                     }
                 }
                 MapOp::Stale(ppn) => {
                     // The newer version is one of those issued so far.
-                    self.blocks.invalidate(ppn, self.last_change);
+                    self.blocks.invalidate(ppn, self.exec.last_change);
                     self.blocks.forget(ppn);
-                    if self.queue.holds_back() {
+                    if self.exec.queue.holds_back() {
                         if changes == NONE {
-                            changes = self.queue.all_changes(cx.now).node;
+                            changes = self.exec.queue.all_changes(cx.now).node;
                         }
                         if changes != NONE {
-                            self.queue.keep_until(self.stripes.units.place(ppn), changes);
+                            self.exec.queue.keep_until(self.exec.stripes.units.place(ppn), changes);
                         }
                     }
                 }
             }
         }
-        usage.charge(cx, payer, Work::Map);
-        self.lanes.work_for(outer);
+        pieces.charge(cx);
+        self.exec.lanes.work_for(outer);
         self.check_map_pages_read(cx);
         self.paging.ops.clear();
         // What comes after them begins at another time and shares no array operation with them.
-        self.serial = self.serial.wrapping_add(1);
+        self.exec.begin_group();
         done
     }
 
-    /// An operation of the map.
-    fn map_order(&self, after: After, cause: TenantId, cx: &Cx<'_>) -> Order {
-        let (now, serial) = (cx.now, self.serial);
-        Order { now, after, map_at: after.at, work: Work::Map, cause, answer: NONE, serial }
-    }
-
     #[inline(always)]
-    fn read_map_page(
-        &mut self,
-        tp: Tp,
-        after: After,
-        cause: TenantId,
-        usage: &mut Usage,
-        cx: &mut Cx<'_>,
-    ) -> After {
+    fn read_map_page(&mut self, tp: Tp, after: After, pieces: &mut Pieces, cx: &mut Cx<'_>) -> After {
         let ppn =
             self.map.translation_page(tp).expect("a map asks only for translation pages that were written");
-        self.serial = self.serial.wrapping_add(1);
+        self.exec.begin_group();
         self.paging.count.pages_read += 1;
-        let waits = self.queue.holds_back() && self.queue.read_waits(self.stripes.units.place(ppn));
-        if waits || !self.comes_in_time(after, ppn, cx.now) {
-            return self.read_map_page_later(tp, ppn, after, cause, cx);
-        }
-        let end = self.sense(ppn, after.at, usage).end;
-        self.paging.comes_at[tp.0 as usize] = end;
-        self.paging.last_comes_at = self.paging.last_comes_at.later(end);
-        After::at(end)
-    }
-
-    #[inline(never)]
-    fn read_map_page_later(
-        &mut self,
-        tp: Tp,
-        ppn: Ppn,
-        after: After,
-        cause: TenantId,
-        cx: &mut Cx<'_>,
-    ) -> After {
-        let order = self.map_order(after, cause, cx);
-        let page = Page::read(self.stripes.units.place(ppn), tp.0);
-        let node = self.queue.read(Job::MapRead, &order, page);
-        self.paging.coming[tp.0 as usize] = node;
-        self.paging.fetching += 1;
-        // Whatever else is issued while the drive stands still is served at once, this read with it: nobody may keep its node.
-        if self.settle_if_alone(cx) {
-            return After::at(self.paging.comes_at[tp.0 as usize]);
-        }
-        After::node(node, cx.now)
+        let given = self.exec.read(Reading::of(Job::MapRead, ppn, tp.0, after), pieces, cx);
+        self.exec.behind(given, cx.now)
     }
 
     /// Writes a translation page to the next place for one; returns when it is complete.
@@ -266,59 +185,43 @@ impl<M: Mapping> Ssd<M> {
         &mut self,
         tp: Tp,
         after: After,
-        cause: TenantId,
-        usage: &mut Usage,
+        pieces: &mut Pieces,
         cx: &mut Cx<'_>,
     ) -> After {
         let pool = self.pool_for_map_page(tp);
         if let Some(block) = self.paging.area.must_clear(pool) {
-            self.clear_map_block(block, cause, cx);
+            self.clear_map_block(block, pieces.cause, cx);
         }
         let ppn = self.paging.area.take(pool);
-        self.serial = self.serial.wrapping_add(1);
+        self.exec.begin_group();
         let content = Content::Map(tp);
-        let ready = self.stripes.may_begin(ppn, content, after.at.later(self.paging.opened_from));
-        let after = After { at: ready, ..after };
         self.paging.count.pages_written += 1;
-        let old = self.map.place(tp, ppn);
-        let place = self.stripes.units.place(ppn);
-        let waits = || self.queue.program_waits(place) || self.queue.any_erase_waits();
-        if self.comes_in_time(after, ppn, cx.now) && !(self.queue.holds_back() && waits()) {
-            let time = self.program(ppn, after.at, content, usage);
-            if let Some(old) = old {
-                self.paging.area.superseded(old);
-                self.blocks.keep_until(old, time.end);
-            }
-            self.store_map_page(tp, ppn, self.seq, Window { start: time.start, end: time.end }, cx);
-            return After::at(time.end);
-        }
+        let older = self.map.place(tp, ppn);
         self.seq += 1;
         self.blocks.programmed(ppn, content);
-        old.into_iter().for_each(|old| self.paging.area.superseded(old));
-        let overlay = self.map_page_bytes(tp, cx);
-        let old = old.map(|old| self.stripes.units.place(old));
-        let order = self.map_order(after, cause, cx);
-        let key = super::recover::key(content);
-        let page = Page { key, seq: self.seq, overlay, ..Page::read(place, 0) };
-        let node = self.queue.program(Job::MapProgram, &order, page, NONE, old);
-        // What it names must not be what a power cut may bring back.
-        self.queue.after_erases(node);
-        if self.settle_if_alone(cx) {
-            return After::at(self.last_change);
+        let oob = Oob { key: super::recover::key(content), seq: self.seq };
+        let after = After { at: after.at.later(self.exec.fetched.opened_from), ..after };
+        let (overlay, is_map) = (self.map_page_bytes(tp, cx), true);
+        let page = Programming::of(Job::MapProgram, ppn, oob, after);
+        let programming = Programming { overlay, older, is_map, ..page };
+        let given = self.exec.program(programming, pieces, cx);
+        if let Some(older) = older {
+            self.paging.area.superseded(older);
+            self.blocks.keep_until(older, given.end());
         }
-        After::node(node, cx.now)
+        self.exec.behind(given, cx.now)
     }
 
     /// The words of a translation page in little endian, held until they are let go.
     fn map_page_bytes(&self, tp: Tp, cx: &mut Cx<'_>) -> Option<Overlay> {
         cx.medium.as_ref()?;
-        let page = ByteLen(1 << self.host.page_bits);
+        let page = ByteLen(1 << self.host.page.bits);
         let payload = cx.pool.allocate_metadata(page);
         let bytes = cx.pool.bytes_mut(payload, page);
         for (bytes, word) in bytes.chunks_exact_mut(4).zip(&*self.map.stored(tp)) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
-        Some(Overlay { first: 0, count: self.host.page_sectors, payload })
+        Some(Overlay { first: 0, count: self.host.page.sectors, payload })
     }
 
     /// Puts the words of a translation page on the medium, in little endian.
@@ -326,7 +229,7 @@ impl<M: Mapping> Ssd<M> {
         let Some(overlay) = self.map_page_bytes(tp, cx) else { return };
         let Some(medium) = cx.medium.as_deref_mut() else { return };
         let oob = Oob { key: super::recover::key(Content::Map(tp)), seq };
-        let unit = self.stripes.unit(ppn);
+        let unit = self.exec.stripes.unit(ppn);
         medium.program(cx.pool, &Program { unit, base: None, overlay: Some(overlay), oob, window });
         cx.pool.release(overlay.payload);
     }
@@ -335,27 +238,29 @@ impl<M: Mapping> Ssd<M> {
     pub(super) fn clear_map_block(&mut self, block: BlockId, cause: TenantId, cx: &mut Cx<'_>) {
         let pool = self.blocks.pool_of_block(block);
         let first = self.blocks.layout().first_page(block).0;
-        let mut usage = Usage::default();
-        let outer = self.lanes.work_for(Work::Map);
+        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Map);
+        let outer = self.exec.lanes.work_for(Work::Map);
         for from in (first..first + self.blocks.layout().pages).map(Ppn) {
             match self.blocks.content(from) {
                 Content::Map(tp) if self.map.translation_page(tp) == Some(from) => {
-                    self.move_map_page(tp, from, pool, &mut usage, cause, cx);
+                    self.move_map_page(tp, from, pool, &mut pieces, cx);
                 }
                 _ => {}
             }
         }
-        usage.charge(cx, cause, Work::Map);
-        self.lanes.work_for(outer);
+        pieces.charge(cx);
+        self.exec.lanes.work_for(outer);
         self.erase_map_block(block, cause, cx);
     }
 
     /// Erases a block of the map without valid pages.
     pub(super) fn erase_map_block(&mut self, block: BlockId, cause: TenantId, cx: &mut Cx<'_>) {
-        let outer = self.lanes.work_for(Work::Map);
+        let outer = self.exec.lanes.work_for(Work::Map);
         let earliest = self.blocks.safe_at(block);
-        let end = self.erase_blocks(block, After::at(earliest), cause, Work::Map, cx);
-        self.lanes.work_for(outer);
+        let erasing =
+            Erasing { unit: block, after: After::at(earliest), is_slc: false, cause, work: Work::Map };
+        let end = self.exec.erase(erasing, cx);
+        self.exec.lanes.work_for(outer);
         self.paging.area.erased(block, &mut self.blocks);
         self.blocks.keep_until(self.blocks.layout().first_page(block), end);
         self.tenants_map_block_erased(block);
@@ -364,19 +269,9 @@ impl<M: Mapping> Ssd<M> {
         self.erases_ever += 1;
     }
 
-    fn move_map_page(
-        &mut self,
-        tp: Tp,
-        from: Ppn,
-        pool: u32,
-        usage: &mut Usage,
-        cause: TenantId,
-        cx: &mut Cx<'_>,
-    ) {
+    fn move_map_page(&mut self, tp: Tp, from: Ppn, pool: u32, pieces: &mut Pieces, cx: &mut Cx<'_>) {
         let to = self.paging.area.take(pool);
-        let (content, after) = (Content::Map(tp), After::at(cx.now));
-        let carried = Carried { from, to, content, after, cause, work: Work::Map };
-        let end = self.copy(carried, usage, cx);
+        let end = self.copy(from, to, Content::Map(tp), pieces, cx);
         self.paging.count.pages_moved += 1;
         self.blocks.keep_until(from, end);
         self.map.place(tp, to);
@@ -386,14 +281,14 @@ impl<M: Mapping> Ssd<M> {
     /// When the entry of `lpn` is in RAM, which is not before `after`.
     #[inline(always)]
     fn entry_comes(&mut self, lpn: Lpn, after: After) -> After {
-        if self.paging.last_comes_at <= after.at && self.paging.fetching == 0 {
+        if self.exec.fetched.are_over(after.at) {
             return after;
         }
-        let tp = self.map.tp(lpn).0 as usize;
-        let known = After { at: after.at.later(self.paging.comes_at[tp]), ..after };
-        match self.paging.coming[tp] {
+        let tp = self.map.tp(lpn);
+        let known = After { at: after.at.later(self.exec.fetched.comes_at(tp)), ..after };
+        match self.exec.fetched.coming(tp) {
             NONE => known,
-            node => self.queue.both(known, After { at: known.at, node }),
+            node => self.exec.queue.both(known, After { at: known.at, node }),
         }
     }
 
@@ -406,23 +301,46 @@ impl<M: Mapping> Ssd<M> {
         (at, self.entry_comes(lpn, after))
     }
 
-    /// Where a page lies. What the request asks for next waits until that is known.
+    /// Where a page lies; `after` is when that is known, for whatever the request asks for next.
     #[inline(always)]
-    pub(super) fn translate(&mut self, lpn: Lpn, pieces: &mut Pieces, cx: &mut Cx<'_>) -> Option<Ppn> {
+    pub(super) fn translate(
+        &mut self,
+        lpn: Lpn,
+        after: &mut After,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) -> Option<Ppn> {
+        if !M::PAGED {
+            return self.map.get(lpn);
+        }
         let (at, known) = match self.map.lookup_cached(lpn) {
-            Some(at) => (at, self.entry_comes(lpn, pieces.after)),
-            None => self.look_up(lpn, pieces.after, pieces.cause, cx),
+            Some(at) => (at, self.entry_comes(lpn, *after)),
+            None => self.look_up(lpn, *after, cause, cx),
         };
-        self.goes_on_after(known, pieces);
+        self.goes_on_after(known, after);
         at
     }
 
     /// Pages that begin at different times share no array operation.
     #[inline(always)]
-    fn goes_on_after(&mut self, known: After, pieces: &mut Pieces) {
-        if known != pieces.after {
-            self.serial = self.serial.wrapping_add(1);
-            pieces.after = known;
+    fn goes_on_after(&mut self, known: After, after: &mut After) {
+        if known != *after {
+            self.exec.begin_group();
+            *after = known;
+        }
+    }
+
+    /// Whether pages that are programmed wait for their entries.
+    #[inline(always)]
+    pub(super) fn waits_for_entries(&self) -> bool {
+        M::PAGED && !self.paging.programs_at_once
+    }
+
+    /// The page at `old` is known to be superseded: a map that is partly on the flash is not asked about it again.
+    #[inline(always)]
+    pub(super) fn forget_old(&mut self, old: Ppn) {
+        if M::PAGED {
+            self.blocks.forget(old);
         }
     }
 
@@ -432,16 +350,20 @@ impl<M: Mapping> Ssd<M> {
         &mut self,
         lpn: Lpn,
         ppn: Ppn,
-        pieces: &mut Pieces,
+        after: &mut After,
+        cause: TenantId,
         cx: &mut Cx<'_>,
     ) -> Option<Ppn> {
+        if !M::PAGED {
+            return self.map.set(lpn, ppn);
+        }
         self.paging.touched(lpn);
         let (old, known) = match self.map.update_cached(lpn, ppn) {
-            Some(old) => (old, pieces.after),
-            None => self.enter_uncached(lpn, ppn, pieces, cx),
+            Some(old) => (old, *after),
+            None => self.enter_uncached(lpn, ppn, *after, cause, cx),
         };
         let known = self.entry_comes(lpn, known);
-        self.goes_on_after(known, pieces);
+        self.goes_on_after(known, after);
         old
     }
 
@@ -450,12 +372,13 @@ impl<M: Mapping> Ssd<M> {
         &mut self,
         lpn: Lpn,
         ppn: Ppn,
-        pieces: &Pieces,
+        after: After,
+        cause: TenantId,
         cx: &mut Cx<'_>,
     ) -> (Option<Ppn>, After) {
-        self.note_asker(lpn, pieces.cause);
+        self.note_asker(lpn, cause);
         let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
-        (old, self.run_map_ops(pieces.after, pieces.cause, cx))
+        (old, self.run_map_ops(after, cause, cx))
     }
 
     /// Enters that a page, or a part of one, lies at `ppn` now; returns where the rest of it lies, and where it lay as far as that is known.
@@ -467,7 +390,7 @@ impl<M: Mapping> Ssd<M> {
         pieces: &mut Pieces,
         cx: &mut Cx<'_>,
     ) -> (Option<Ppn>, Option<Ppn>) {
-        let (mut after, issued) = (pieces.after, self.serial);
+        let (mut after, issued) = (pieces.after, self.exec.group());
         self.note_asker(lpn, pieces.cause);
         let mut base = None;
         if is_part && self.host.merges {
@@ -479,10 +402,10 @@ impl<M: Mapping> Ssd<M> {
         let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
         let after = self.run_map_ops(after, pieces.cause, cx);
         let after = self.entry_comes(lpn, after);
-        if is_part || self.serial != issued || after != pieces.after {
+        if M::PAGED && (is_part || self.exec.group() != issued || after != pieces.after) {
             // Pages that begin at different times share no array operation, nor does one share it with a translation page
             // that was read for collection before.
-            self.serial = self.serial.wrapping_add(1);
+            self.exec.begin_group();
         }
         pieces.after = after;
         (base, old)
@@ -495,24 +418,43 @@ impl<M: Mapping> Ssd<M> {
         let old = self.map.update(lpn, None, &mut self.paging.ops);
         pieces.after = self.run_map_ops(pieces.after, pieces.cause, cx);
         self.trimmed(lpn, old, pieces.now);
-        old.into_iter().for_each(|old| self.blocks.forget(old));
+        old.into_iter().for_each(|old| self.forget_old(old));
     }
 
     /// Whether a page that counts as valid is, for collection.
+    #[inline(always)]
+    pub(super) fn is_live(&mut self, lpn: Lpn, ppn: Ppn, cause: TenantId, cx: &mut Cx<'_>) -> bool {
+        if M::PAGED { self.ask_if_live(lpn, ppn, cause, cx) } else { self.map.is_at(lpn, ppn) }
+    }
+
     #[inline(never)]
-    pub(super) fn is_live_paged(&mut self, lpn: Lpn, ppn: Ppn, cause: TenantId, cx: &mut Cx<'_>) -> bool {
+    fn ask_if_live(&mut self, lpn: Lpn, ppn: Ppn, cause: TenantId, cx: &mut Cx<'_>) -> bool {
         let live = self.map.is_live(lpn, ppn, &mut self.paging.ops);
         self.run_map_ops(After::at(cx.now), cause, cx);
         live
     }
 
-    /// Tells the map that collection has moved a page.
+    /// Tells the map that a page has moved.
+    #[inline(always)]
+    pub(super) fn relocate(&mut self, lpn: Lpn, from: Ppn, to: Ppn, cause: TenantId, cx: &mut Cx<'_>) {
+        if M::PAGED {
+            self.relocate_paged(lpn, from, to, cause, cx);
+        } else {
+            self.map.set(lpn, to);
+        }
+    }
+
     #[inline(never)]
-    pub(super) fn relocate_paged(&mut self, lpn: Lpn, from: Ppn, to: Ppn, cause: TenantId, cx: &mut Cx<'_>) {
+    fn relocate_paged(&mut self, lpn: Lpn, from: Ppn, to: Ppn, cause: TenantId, cx: &mut Cx<'_>) {
         self.blocks.forget(from);
         self.paging.touched(lpn);
         self.map.relocate(lpn, to, &mut self.paging.ops);
         self.run_map_ops(After::at(cx.now), cause, cx);
+    }
+
+    /// Whether the map has translation pages on the flash.
+    pub(super) fn has_map_pages(&self) -> bool {
+        self.map.translation_pages() > 0
     }
 
     /// Writes all changed entries, at a clean end.

@@ -3,7 +3,8 @@
 //! Pages are given to the dies as the host's pages are without a buffer: the next plane in turn, collection behind it. The end of a
 //! program that waits for nothing is known at once, that of another when it has its time.
 
-use super::super::pieces::Pieces;
+use super::super::executor::Pieces;
+use super::super::pages::Part;
 use super::slots::Slot;
 use super::{Buffer, Ssd};
 use nandu_base::{Cx, Instant, Overlay, ReqId, Work};
@@ -78,7 +79,7 @@ impl<M: Mapping> Ssd<M> {
             self.admit_held(cx);
             self.program_due(cx);
         }
-        if self.queue.holds_back() {
+        if self.exec.queue.holds_back() {
             self.serve(cx);
         }
         self.arm_buffer(cx);
@@ -87,7 +88,7 @@ impl<M: Mapping> Ssd<M> {
     #[inline]
     fn program_due(&mut self, cx: &mut Cx<'_>) {
         let Some(mut oldest) = self.buffer().due(cx.now) else { return };
-        self.serial = self.serial.wrapping_add(1);
+        self.exec.begin_group();
         let Slot { lpn, cause, .. } = loop {
             let slot = *self.buffer().slots.slot(oldest);
             self.program_slot(oldest, cx);
@@ -96,14 +97,12 @@ impl<M: Mapping> Ssd<M> {
                 None => break slot,
             }
         };
-        if M::PAGED {
-            self.gather_some(Lpn(lpn), cause, cx);
-        }
+        self.gather_some(Lpn(lpn), cause, cx);
     }
 
     /// Gives the page of a waiting slot to the dies.
     pub(super) fn program_slot(&mut self, at: u32, cx: &mut Cx<'_>) {
-        let outer = self.lanes.work_for(Work::Write);
+        let outer = self.exec.lanes.work_for(Work::Write);
         let buffer = self.buffer();
         buffer.count.pages_written += 1;
         buffer.slots.issue(at);
@@ -113,33 +112,33 @@ impl<M: Mapping> Ssd<M> {
             None => {
                 let Overlay { first, count, payload } =
                     held.overlay().expect("a slot holds one stretch of sectors");
-                (payload, Some(super::super::host::Part { first, count }))
+                (payload, Some(Part { first, count }))
             }
         };
         self.turns.aim(lpn);
         let mut older = None;
-        if self.queue.holds_back() {
-            older = self.map.get(Lpn(lpn)).map(|older| self.stripes.units.place(older));
+        if self.exec.queue.holds_back() {
+            older = self.map.get(Lpn(lpn)).map(|older| self.exec.stripes.units.place(older));
         }
         let mut pieces = Pieces::of_slot(at, cx.now, cause);
         self.write_out_page(Lpn(lpn), part, data, &mut pieces, cx);
         self.wrote_out(at, older, pieces, cx);
-        self.lanes.work_for(outer);
+        self.exec.lanes.work_for(outer);
     }
 
     /// The page of a slot was given to the dies; `older` is where it lay.
     #[inline(always)]
     fn wrote_out(&mut self, at: u32, older: Option<Ppn>, mut pieces: Pieces, cx: &mut Cx<'_>) {
         pieces.usage.charge(cx, pieces.cause, Work::Write);
-        let is_behind = older.is_some_and(|older| self.queue.writer_waits(older));
+        let is_behind = older.is_some_and(|older| self.exec.queue.writer_waits(older));
         if pieces.answer().is_none() && !is_behind {
             return self.slot_leaves(at, pieces.slowest.time.end, cx);
         }
-        let answer = self.answer_of(&mut pieces);
-        self.queue.not_before(answer, pieces.slowest.time.end);
+        let answer = self.exec.answer_of(&mut pieces);
+        self.exec.queue.not_before(answer, pieces.slowest.time.end);
         // The younger version does not leave before the older one, which a power cut could find alone.
-        self.queue.after_program_of(older, answer);
-        self.queue.close(answer);
+        self.exec.queue.after_program_of(older, answer);
+        self.exec.queue.close(answer);
     }
 
     /// Programs what waits of pages that a tenant gives up, and finds them here no more. False, and nothing is done, while a write to them waits for
@@ -155,7 +154,7 @@ impl<M: Mapping> Ssd<M> {
         }
         for lpn in first..end {
             if let Some(at) = self.waiting_slot(lpn) {
-                self.serial = self.serial.wrapping_add(1);
+                self.exec.begin_group();
                 self.program_slot(at, cx);
             }
             self.buffer().slots.hide(lpn);

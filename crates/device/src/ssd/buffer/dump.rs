@@ -96,10 +96,10 @@ impl<M: Mapping> Ssd<M> {
             cx.pool.release(payload);
             let lane = self.lane_of(lpn);
             self.buffer().slots.restore(at, ticket, lpn, lane, held, cx.now);
-            self.serial = self.serial.wrapping_add(1);
+            self.exec.begin_group();
             self.program_slot(at, cx);
         }
-        if self.queue.holds_back() {
+        if self.exec.queue.holds_back() {
             self.serve(cx);
         }
     }

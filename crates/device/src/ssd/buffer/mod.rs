@@ -36,11 +36,11 @@ mod read;
 mod slots;
 
 use super::Ssd;
-use super::host::Pages;
+use super::pages::Pages;
 use crate::write_buffer::{Held, Link};
 use nandu_base::{
-    BuildContext, ByteLen, Counter, Cx, ErrorKind, Flags, Instant, Op, Overlay, Phase, ReqId, Resource,
-    SECTOR, Span, Step, TimerKey, Work,
+    BuildContext, Counter, Cx, ErrorKind, Flags, Instant, Op, Phase, ReqId, Resource, Span, Step, TimerKey,
+    Work,
 };
 use nandu_ftl::mapping::Mapping;
 use slots::{Slots, State};
@@ -240,20 +240,11 @@ impl<M: Mapping> Ssd<M> {
         self.buffer.as_deref_mut().expect("only asked of a drive with a write buffer")
     }
 
-    /// Puts a part of a page into a read's payload.
-    pub(super) fn lay_over(&self, id: ReqId, lpn: u32, overlay: &Overlay, cx: &mut Cx<'_>) {
-        let pages = self.pages_of(id, cx);
-        let wanted = self.host.sectors(self.host.part(&pages, lpn));
-        let data = cx.requests[id].payload.slice(self.host.before(&pages, lpn));
-        let to = data.slice(ByteLen(u64::from(overlay.first - wanted.first) * SECTOR));
-        cx.pool.copy(overlay.payload, to, ByteLen(u64::from(overlay.count) * SECTOR));
-    }
-
     /// A request came to a drive with a buffer.
     pub(super) fn request_buffered(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         self.empty_slots(cx);
         // Operations of one kind that are issued together may share the dies' array operations; others do not.
-        self.serial = self.serial.wrapping_add(1);
+        self.exec.begin_group();
         let step = match cx.requests[id].op {
             Op::Write => self.write_buffered(id, cx),
             Op::Read => self.read_buffered(id, cx),
@@ -267,7 +258,7 @@ impl<M: Mapping> Ssd<M> {
 
     fn pages_of(&self, id: ReqId, cx: &Cx<'_>) -> Pages {
         let request = &cx.requests[id];
-        self.host.pages(request.offset, request.len)
+        self.host.page.pages(request.offset, request.len)
     }
 
     fn write_buffered(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
@@ -293,7 +284,7 @@ impl<M: Mapping> Ssd<M> {
 
     /// Lets writes that wait in, as far as there is room.
     fn admit_held(&mut self, cx: &mut Cx<'_>) {
-        self.serial = self.serial.wrapping_add(1);
+        self.exec.begin_group();
         while let Some(&first) = self.buffer().held.front() {
             let mut write = first;
             if !self.admit(&mut write, cx) {
@@ -311,16 +302,16 @@ impl<M: Mapping> Ssd<M> {
     fn admit(&mut self, write: &mut Late, cx: &mut Cx<'_>) -> bool {
         let request = &cx.requests[write.id];
         let (payload, cause) = (request.payload, request.cause);
-        let pages = self.host.pages(request.offset, request.len);
+        let pages = self.host.page.pages(request.offset, request.len);
         if !self.buffer().barriers.is_empty() && self.waits_for_trim(&pages, cx) {
             return false;
         }
         let durable = self.buffer().durables.iter().position(|d| d.id == write.id);
-        let page_sectors = self.host.page_sectors;
+        let page_sectors = self.host.page.sectors;
         while write.next < pages.end {
             let lpn = write.next;
-            let part = self.host.sectors(self.host.part(&pages, lpn));
-            let data = payload.slice(self.host.before(&pages, lpn));
+            let part = self.host.page.sectors_of(self.host.page.part(&pages, lpn));
+            let data = payload.slice(self.host.page.before(&pages, lpn));
             let found = self.waiting_slot(lpn);
             let at = match found {
                 Some(at) if self.buffer().slots.slot(at).held.stays_whole_with(part.first, part.count) => {
@@ -421,7 +412,7 @@ impl<M: Mapping> Ssd<M> {
         let link = buffer.plan.link.transfer(cx.requests[id].len);
         let end = crossed.later(cx.now);
         let rest = end.since(came) - link;
-        let program = Span(rest.0.min(self.shortest_program().0));
+        let program = Span(rest.0.min(self.exec.shortest_program().0));
         let path = &mut cx.requests[id].path;
         path.add(Phase::Bus, link);
         path.add(Phase::Program, program);
@@ -461,7 +452,7 @@ impl<M: Mapping> Ssd<M> {
         }
         let may_drop = self.buffer().barriers.is_empty() && self.map.log_blocks().is_none();
         for lpn in pages.first..pages.end {
-            let is_whole = self.host.part(&pages, lpn).is_none();
+            let is_whole = self.host.page.part(&pages, lpn).is_none();
             if let Some(at) = self.waiting_slot(lpn) {
                 let buffer = self.buffer();
                 if is_whole && may_drop {
@@ -479,7 +470,7 @@ impl<M: Mapping> Ssd<M> {
 
     /// Carries a request out as a drive without a buffer does.
     fn without_buffer(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        self.lanes.work_for(match cx.requests[id].op {
+        self.exec.lanes.work_for(match cx.requests[id].op {
             Op::Read => Work::Read,
             Op::Flush => Work::Journal,
             _ => Work::Write,
@@ -496,7 +487,7 @@ impl<M: Mapping> Ssd<M> {
         let Barrier { id, came, .. } = *barrier;
         cx.requests[id].path.add(Phase::Queue, cx.now.since(came));
         // It goes on at another time: its pages share no operation with those that were issued last.
-        self.serial = self.serial.wrapping_add(1);
+        self.exec.begin_group();
         let is_trim = cx.requests[id].op != Op::Flush;
         let step = if is_trim { self.trim_buffered(id, cx) } else { self.without_buffer(id, cx) };
         if let Step::FinishAt(id, end) = step {

@@ -1,7 +1,7 @@
 //! Reads of a drive with a write buffer.
 
-use super::super::host::{Part, Reading};
-use super::super::pieces::Pieces;
+use super::super::executor::Pieces;
+use super::super::pages::Part;
 use super::Ssd;
 use crate::nand::queued::NONE;
 use nandu_base::{ByteLen, Cx, Overlay, Phase, ReqId, SECTOR, Step, Work};
@@ -26,7 +26,7 @@ impl<M: Mapping> Ssd<M> {
         if buffer.plan.planted.read_ignores || !buffer.slots.holds_any(pages.first, pages.end) {
             return self.without_buffer(id, cx);
         }
-        self.lanes.work_for(Work::Read);
+        self.exec.lanes.work_for(Work::Read);
         self.read_mixed(id, cx)
     }
 
@@ -51,22 +51,19 @@ impl<M: Mapping> Ssd<M> {
     fn read_mixed(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let pages = self.pages_of(id, cx);
         let request = &cx.requests[id];
-        let (cause, now, fetches) = (request.cause, cx.now, !request.payload.is_none());
-        if M::PAGED {
-            self.map.begin(Lpn(pages.end));
-        }
+        let (cause, now) = (request.cause, cx.now);
+        self.map.begin(Lpn(pages.end));
         let mut pieces = Pieces::of_request(id, now, cause, Work::Read);
         let mut linked = ByteLen::ZERO;
         for lpn in pages.first..pages.end {
-            let wanted = self.host.sectors(self.host.part(&pages, lpn));
+            let wanted = self.host.page.sectors_of(self.host.page.part(&pages, lpn));
             let found = self.find(lpn, wanted);
             if let Found::All(overlay) | Found::Some(overlay) = found {
                 linked.0 += u64::from(overlay.count) * SECTOR;
             }
             let mut at = None;
             if !matches!(found, Found::All(_)) {
-                at =
-                    if M::PAGED { self.translate(Lpn(lpn), &mut pieces, cx) } else { self.map.get(Lpn(lpn)) };
+                at = self.translate(Lpn(lpn), &mut pieces.after, cause, cx);
             }
             let overlay = match found {
                 Found::Nothing => None,
@@ -74,28 +71,25 @@ impl<M: Mapping> Ssd<M> {
             };
             if let Some(ppn) = at {
                 self.count.host_pages_read += 1;
-                self.read_or_wait(Reading { id, lpn, ppn, overlay }, &pages, &mut pieces, cx);
-            } else if fetches {
-                self.fetch(id, &pages, lpn, None, cx);
-                overlay.iter().for_each(|overlay| self.lay_over(id, lpn, overlay, cx));
+                self.read_page(lpn, ppn, overlay, &mut pieces, cx);
+            } else {
+                self.exec.bring(id, lpn, None, overlay, cx);
             }
         }
         let link = self.buffer().plan.link.transfer(linked);
-        if M::PAGED {
-            self.gather_some(Lpn(pages.first), cause, cx);
-        }
+        self.gather_some(Lpn(pages.first), cause, cx);
         if pieces.after.node != NONE {
-            self.answer_of(&mut pieces);
+            self.exec.answer_of(&mut pieces);
         }
         if let Some(answer) = pieces.answer() {
-            self.queue.not_before(answer, now + link);
-            return self.finish_pieces(id, pieces, cx);
+            self.exec.queue.not_before(answer, now + link);
+            return self.exec.finish_pieces(id, pieces, cx);
         }
         if now + link > pieces.slowest.time.end.later(pieces.after.at) {
             pieces.usage.charge(cx, cause, Work::Read);
             cx.requests[id].path.add(Phase::Bus, link);
-            return self.finish(id, now + link, cx);
+            return self.exec.finish(id, now + link, cx);
         }
-        self.finish_pieces(id, pieces, cx)
+        self.exec.finish_pieces(id, pieces, cx)
     }
 }

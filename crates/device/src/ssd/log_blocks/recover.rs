@@ -33,7 +33,7 @@ impl<M: Mapping> Ssd<M> {
         }
         let mut end = cx.now;
         for (die, pages) in (0..).zip(self.recovery.pages().to_vec()) {
-            let (done, span) = self.lanes.scan(die, cx.now, pages);
+            let (done, span) = self.exec.lanes.scan(die, cx.now, pages);
             cx.charge(TenantId::SYSTEM, Resource::Die, Work::Recovery, span);
             end = end.later(done);
         }
@@ -43,7 +43,7 @@ impl<M: Mapping> Ssd<M> {
         }
         (0..self.log().pools()).for_each(|pool| self.note_all_erased(pool));
         self.serve(cx);
-        end = end.later(self.last_change);
+        end = end.later(self.exec.last_change);
         self.recovery.took(end.since(cx.now));
         end
     }
@@ -56,7 +56,7 @@ impl<M: Mapping> Ssd<M> {
             let block = self.log().block(pool, number);
             let first = number * layout.block_stride();
             let medium = cx.medium.as_deref().expect("recovery reads the medium");
-            let erases = medium.erases(self.stripes.unit(layout.first_page(block)));
+            let erases = medium.erases(self.exec.stripes.unit(layout.first_page(block)));
             self.blocks.restore_wear(block, erases);
             self.erases_ever += u64::from(erases);
             if self.blocks.is_bad(block) {
@@ -66,7 +66,7 @@ impl<M: Mapping> Ssd<M> {
             let mut pages = Vec::new();
             for spot in first..first + layout.pages {
                 let medium = cx.medium.as_deref().expect("recovery reads the medium");
-                match medium.state(self.stripes.unit(self.log().ppn(pool, spot))) {
+                match medium.state(self.exec.stripes.unit(self.log().ppn(pool, spot))) {
                     UnitState::Erased => break,
                     UnitState::Torn => pages.push(Page::Torn),
                     UnitState::Programmed(Oob { key, seq }) => {
@@ -84,11 +84,11 @@ impl<M: Mapping> Ssd<M> {
     }
 
     fn read_mark(&self, pool: u32, spot: u32, seq: u64, cx: &mut Cx<'_>) -> Mark {
-        let page = ByteLen(1 << self.host.page_bits);
+        let page = ByteLen(1 << self.host.page.bits);
         let payload = cx.pool.allocate_metadata(page);
-        let unit = self.stripes.unit(self.log().ppn(pool, spot));
+        let unit = self.exec.stripes.unit(self.log().ppn(pool, spot));
         let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
-        let readable = medium.read(cx.pool, unit, 0, self.host.page_sectors, payload);
+        let readable = medium.read(cx.pool, unit, 0, self.host.page.sectors, payload);
         let range = decode_mark(cx.pool.bytes(payload, page)).filter(|_| readable);
         cx.pool.release(payload);
         let (first, end) = range.expect("a page with the tag of a mark holds a mark");

@@ -85,9 +85,10 @@ impl<M: Mapping> Ssd<M> {
                 continue;
             }
             let die = self.die_of_pool(pool);
-            let waits = self.queue.has_lines() && self.queue.waiting(die) != (0, 0);
+            let waits = self.exec.queue.has_lines() && self.exec.queue.waiting(die) != (0, 0);
             let mut pause = self.idle_after();
-            if self.lanes.free_at(die) <= cx.now && !waits && !self.queue.is_changing(pool, cx.now) {
+            if self.exec.lanes.free_at(die) <= cx.now && !waits && !self.exec.queue.is_changing(pool, cx.now)
+            {
                 pause = Span(1);
                 if let Some(step) = self.log_mut().pool_mut(pool).step() {
                     self.count.moves_while_idle += 1;
@@ -95,7 +96,7 @@ impl<M: Mapping> Ssd<M> {
                     self.serve(cx);
                 }
             }
-            let at = self.lanes.free_at(die).later(cx.now + pause);
+            let at = self.exec.lanes.free_at(die).later(cx.now + pause);
             next = Some(next.map_or(at, |next| next.min(at)));
         }
         next

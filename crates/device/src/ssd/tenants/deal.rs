@@ -140,13 +140,13 @@ impl<M: Mapping> Ssd<M> {
         let Some(dealing) = self.tenants.as_deref().and_then(|tenants| tenants.dealing.clone()) else {
             return Err(DealError::Fixed);
         };
-        self.lanes.tick(cx.now);
+        self.exec.lanes.tick(cx.now);
         self.watch_idleness(cx);
         self.stand_still(true, cx);
         let dealt = self.make_deal_alone(deal, &dealing, cx);
         self.stand_still(false, cx);
         let number = dealt? as u32 + 1;
-        Ok(Dealt { number, holds_at: self.lanes.fence(cx.now) })
+        Ok(Dealt { number, holds_at: self.exec.lanes.fence(cx.now) })
     }
 
     /// The same while nothing else comes in between; returns the tenant.
@@ -193,7 +193,7 @@ impl<M: Mapping> Ssd<M> {
     /// The space of each tenant.
     pub(in crate::ssd) fn tenant_spaces(&self, out: &mut Vec<TenantSpace>) {
         let Some(tenants) = self.tenants.as_deref() else { return };
-        let bytes = |pages: u32| u64::from(pages) << self.host.page_bits;
+        let bytes = |pages: u32| u64::from(pages) << self.host.page.bits;
         for (number, part) in (1..).zip(tenants.table.parts()).filter(|(_, part)| part.live > 0) {
             let (first, size) = (ByteOffset(bytes(part.first)), ByteLen(bytes(part.live)));
             out.push(TenantSpace { number, first, size });
@@ -321,7 +321,7 @@ impl<M: Mapping> Ssd<M> {
             }
         }
         self.renumber_map(table, cx);
-        self.lanes.fence(recorded)
+        self.exec.lanes.fence(recorded)
     }
 }
 

@@ -150,7 +150,7 @@ impl<M: Mapping> Ssd<M> {
         let Some(tenants) = self.tenants.as_deref().filter(|_| !self.blocks.is_worn_out()) else {
             return self.blocks.is_worn_out();
         };
-        let pages = self.host.pages(request.offset, request.len);
+        let pages = self.host.page.pages(request.offset, request.len);
         let mut first = pages.first;
         while first < pages.end {
             let owner = tenants.of(Lpn(first));

@@ -38,9 +38,7 @@ impl<M: Mapping> Ssd<M> {
         for lpn in (part.first + pages..part.end()).map(Lpn) {
             if let Some(old) = self.map.clear(lpn) {
                 self.blocks.invalidate(old, recorded);
-                if M::PAGED {
-                    self.blocks.forget(old);
-                }
+                self.forget_old(old);
                 self.count.pages_trimmed += 1;
             }
         }
@@ -80,7 +78,7 @@ impl<M: Mapping> Ssd<M> {
         }
         // Before a page is taken for the record: who needs a unit for it could borrow one of these.
         self.set_units(tenant, part.live, dealing);
-        self.lanes.fence(self.last_change.later(cx.now));
+        self.exec.lanes.fence(self.exec.last_change.later(cx.now));
         self.write_table(tenant, Part { going: 0, ..part }, cx);
         Ok(())
     }
@@ -170,7 +168,7 @@ impl<M: Mapping> Ssd<M> {
                 Content::Journal(slot) => {
                     self.journal.record(slot).is_none_or(|record| record.ppn != Ppn(ppn))
                 }
-                Content::Waste => M::PAGED,
+                Content::Waste => self.has_map_pages(),
                 _ => false,
             })
     }

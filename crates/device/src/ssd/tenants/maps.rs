@@ -16,7 +16,7 @@
 use super::Ssd;
 use super::deal::Dealing;
 use crate::nand::queued::After;
-use crate::ssd::host::Usage;
+use crate::ssd::executor::Pieces;
 use nandu_base::{Cx, TenantId, Work};
 use nandu_ftl::isolation::Table;
 use nandu_ftl::mapping::{Mapping, Tp};
@@ -75,7 +75,7 @@ impl<M: Mapping> Ssd<M> {
     /// Another table of tenants holds from here on: what the map keeps in RAM is numbered by it. So all of that goes to the flash first, and
     /// is forgotten.
     pub(super) fn renumber_map(&mut self, table: Table, cx: &mut Cx<'_>) {
-        if !M::PAGED {
+        if !self.has_map_pages() {
             self.tenants_mut().table = table;
             return;
         }
@@ -99,7 +99,7 @@ impl<M: Mapping> Ssd<M> {
         for first in layout.all_blocks().map(|block| layout.first_page(block).0) {
             for ppn in (first..first + layout.pages).map(Ppn) {
                 if self.blocks.data_at(ppn).is_some_and(|lpn| self.map.get(lpn) != Some(ppn)) {
-                    self.blocks.invalidate(ppn, self.last_change);
+                    self.blocks.invalidate(ppn, self.exec.last_change);
                     self.blocks.forget(ppn);
                 }
             }
@@ -131,7 +131,7 @@ impl<M: Mapping> Ssd<M> {
     /// Erases all blocks of the map of a tenant and writes its translation pages to `units` units of each of its pools: so nothing of them
     /// names pages that are going.
     pub(super) fn write_map_anew(&mut self, tenant: usize, pools: &[u32], units: u32, cx: &mut Cx<'_>) {
-        if !M::PAGED {
+        if !self.has_map_pages() {
             return;
         }
         self.give_gathering_up(TenantId::SYSTEM, cx);
@@ -146,15 +146,15 @@ impl<M: Mapping> Ssd<M> {
             }
             self.give_map_units(pool, units);
         }
-        let mut usage = Usage::default();
-        let outer = self.lanes.work_for(Work::Map);
+        let mut pieces = Pieces::of_nobody(cx.now, TenantId::SYSTEM, Work::Map);
+        let outer = self.exec.lanes.work_for(Work::Map);
         for tp in (0..self.map.translation_pages()).map(Tp) {
             if self.owner_of_map_page(tp) == tenant && self.map.stored(tp).iter().any(|&word| word > 0) {
-                self.write_map_page(tp, After::at(cx.now), TenantId::SYSTEM, &mut usage, cx);
+                self.write_map_page(tp, After::at(cx.now), &mut pieces, cx);
             }
         }
-        usage.charge(cx, TenantId::SYSTEM, Work::Map);
-        self.lanes.work_for(outer);
+        pieces.charge(cx);
+        self.exec.lanes.work_for(outer);
     }
 
     /// Gives the map so many units of a pool, at least as many as it has.

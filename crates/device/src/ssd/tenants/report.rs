@@ -130,7 +130,7 @@ impl<M: Mapping> Ssd<M> {
             let accounts = || tenants.books.iter().map(|books| books.accounts()[tenant]);
             put(names[0], count.written * pages);
             put(names[1], count.moved);
-            put(names[2], count.erases * u64::from(self.stripes.units.width()));
+            put(names[2], count.erases * u64::from(self.exec.stripes.units.width()));
             if endurance > 0 && count.erases > 0 {
                 // Until the cycles of what it was given are used up, lent or not.
                 let cycles = endurance * u128::from(self.units_of(tenant));

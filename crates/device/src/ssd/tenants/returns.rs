@@ -63,7 +63,7 @@ impl Tenants {
 impl<M: Mapping> Ssd<M> {
     /// A request for this place comes.
     pub(in crate::ssd) fn note_tenant(&mut self, at: ByteOffset, now: Instant) {
-        let lpn = Lpn((at.0 >> self.host.page_bits) as u32);
+        let lpn = Lpn((at.0 >> self.host.page.bits) as u32);
         let tenants = self.tenants_mut();
         let tenant = tenants.of(lpn);
         if let Some(returns) = &mut tenants.returns {

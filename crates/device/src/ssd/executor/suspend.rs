@@ -1,16 +1,14 @@
 //! Operations that run and may be suspended, with the die scheduler `out-of-order`; see [`crate::nand::queued`] for the rules.
 
-use super::Ssd;
-use super::host::Usage;
+use super::{Executor, Usage};
 use crate::nand::queued::{Job, NONE, Node, Running};
 use nandu_base::{Counter, Cx, Instant, Span, TenantId, TimerKey, Work};
 use nandu_ftl::BlockId;
-use nandu_ftl::mapping::Mapping;
 
 /// Later than anything.
 const NEVER: Instant = Instant(u64::MAX);
 
-impl<M: Mapping> Ssd<M> {
+impl Executor {
     /// Goes on with what runs on a die: true when nothing does, so that the next operation may begin.
     pub(super) fn has_come_to_an_end(&mut self, die: u32, cx: &mut Cx<'_>) -> bool {
         let Some(&mut Running { time, left, array_from, .. }) = self.queue.running(die) else { return true };
@@ -118,7 +116,7 @@ impl<M: Mapping> Ssd<M> {
         }
     }
 
-    pub(super) fn suspension_counters(&self, out: &mut Vec<Counter>) {
+    pub fn suspension_counters(&self, out: &mut Vec<Counter>) {
         if self.queue.suspending().is_none() {
             return;
         }

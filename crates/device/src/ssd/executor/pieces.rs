@@ -4,24 +4,38 @@
 //! channels are occupied. An operation that nothing stands before has its time at once. The first one that waits opens an *answer*
 //! ([`crate::nand::queued`]): the request then ends when the last of its operations has its time.
 
-use super::Ssd;
-use super::host::Usage;
+use super::Executor;
 use crate::nand::PageTime;
 use crate::nand::queued::{After, Job, NONE, Order};
-use nandu_base::{Cx, Instant, Op, Phase, ReqId, Span, Step, TenantId, Work};
-use nandu_ftl::mapping::Mapping;
+use nandu_base::{Cx, Instant, Op, Phase, ReqId, Resource, Span, Step, TenantId, Work};
+
+/// Time that dies and channels are occupied.
+#[derive(Clone, Copy, Default)]
+pub(in crate::ssd) struct Usage {
+    pub die: Span,
+    pub bus: Span,
+}
+
+impl Usage {
+    #[inline]
+    pub fn charge(self, cx: &mut Cx<'_>, cause: TenantId, work: Work) {
+        cx.charges.charge_both(cause, work, (Resource::Die, self.die), (Resource::Channel, self.bus));
+    }
+}
 
 /// Whose pages they are.
 #[derive(Clone, Copy)]
-pub(super) enum Whose {
+pub(in crate::ssd) enum Whose {
     Request(ReqId),
     /// The write buffer's, in this slot.
     Slot(u32),
+    /// No request's: nobody waits for all of them together.
+    Nobody,
 }
 
 /// The page of a request that is complete last, of those that have their time.
 #[derive(Clone, Copy)]
-pub(super) struct Slowest {
+pub(in crate::ssd) struct Slowest {
     /// When the map had told where it is.
     pub map_at: Instant,
     /// The read before it, when only part of the page was written.
@@ -33,7 +47,7 @@ pub(super) struct Slowest {
 
 /// See the module's page.
 #[derive(Clone, Copy)]
-pub(super) struct Pieces {
+pub(in crate::ssd) struct Pieces {
     pub now: Instant,
     pub cause: TenantId,
     work: Work,
@@ -65,16 +79,24 @@ impl Pieces {
         Pieces::new(Whose::Slot(slot), now, cause, Work::Write)
     }
 
-    /// Whether the next page waits for anything.
+    /// Pages that the drive reads and writes for itself.
     #[inline(always)]
-    pub fn is_held(&self) -> bool {
-        self.after.at != self.now || self.after.node != NONE
+    pub fn of_nobody(now: Instant, cause: TenantId, work: Work) -> Pieces {
+        Pieces::new(Whose::Nobody, now, cause, work)
     }
 
-    /// Whether anything of it has waited, or came later than the request.
-    #[inline(always)]
-    pub fn is_opened(&self) -> bool {
-        self.is_held() || self.answer != NONE || self.slowest.time.end > self.now
+    /// The request whose pages they are.
+    pub fn request(&self) -> ReqId {
+        match self.whose {
+            Whose::Request(id) => id,
+            Whose::Slot(_) | Whose::Nobody => unreachable!("only a request's pages are brought to it"),
+        }
+    }
+
+    /// Charges what they take to the one that caused them; they have taken nothing then.
+    #[inline]
+    pub fn charge(&mut self, cx: &mut Cx<'_>) {
+        std::mem::take(&mut self.usage).charge(cx, self.cause, self.work);
     }
 
     /// The answer, if there is one.
@@ -104,21 +126,22 @@ impl Pieces {
     }
 }
 
-impl<M: Mapping> Ssd<M> {
+impl Executor {
     /// The answer to a request; it is opened when the first of its operations waits.
-    pub(super) fn answer_of(&mut self, pieces: &mut Pieces) -> u32 {
+    pub fn answer_of(&mut self, pieces: &mut Pieces) -> u32 {
         if pieces.answer == NONE {
             pieces.answer = match pieces.whose {
                 Whose::Request(id) => self.queue.answer(id, pieces.now, pieces.cause),
                 Whose::Slot(slot) => self.queue.destaged(slot, pieces.now, pieces.cause),
+                Whose::Nobody => NONE,
             };
         }
         pieces.answer
     }
 
-    /// The same as [`finish_pieces`](Ssd::finish_pieces) with pages that did not wait beside them.
+    /// The same as [`finish_pieces`](Executor::finish_pieces) with pages that did not wait beside them.
     #[inline(never)]
-    pub(super) fn finish_all(
+    pub fn finish_all(
         &mut self,
         id: ReqId,
         mut pieces: Pieces,
@@ -134,11 +157,9 @@ impl<M: Mapping> Ssd<M> {
 
     /// All pages of a request were given to the dies. It ends at a moment that is known now, or when its answer has it.
     #[inline(always)]
-    pub(super) fn finish_pieces(&mut self, id: ReqId, mut pieces: Pieces, cx: &mut Cx<'_>) -> Step {
+    pub fn finish_pieces(&mut self, id: ReqId, mut pieces: Pieces, cx: &mut Cx<'_>) -> Step {
         pieces.usage.charge(cx, pieces.cause, pieces.work);
-        if M::PAGED {
-            self.end_after_map(&mut pieces);
-        }
+        self.end_after_map(&mut pieces);
         if pieces.answer != NONE {
             self.close_answer(&pieces);
             return Step::Idle;
@@ -163,14 +184,14 @@ impl<M: Mapping> Ssd<M> {
     }
 
     /// What has its time already counts for the answer.
-    pub(super) fn close_answer(&mut self, pieces: &Pieces) {
+    pub fn close_answer(&mut self, pieces: &Pieces) {
         let is_read = pieces.work == Work::Read;
         let Slowest { map_at, premerge, time, slc } = pieces.slowest;
         let detail = self.queue.detail_mut(pieces.answer);
         if time.end > detail.slowest.end {
             (detail.slowest, detail.pre_read, detail.slowest_map_at) = (time, premerge, map_at);
             detail.slowest_job = match is_read {
-                _ if M::PAGED && time.end == map_at => Job::MapRead,
+                _ if time.end == map_at => Job::MapRead,
                 true => Job::Read,
                 false => Job::Program,
             };
@@ -185,13 +206,13 @@ impl<M: Mapping> Ssd<M> {
     fn explain(&self, id: ReqId, pieces: &Pieces, cx: &mut Cx<'_>) {
         let path = &mut cx.requests[id].path;
         let Slowest { map_at, premerge, time, slc } = &pieces.slowest;
-        if M::PAGED {
+        if *map_at > pieces.now {
             path.add(Phase::Map, map_at.since(pieces.now));
             if time.end == *map_at {
                 return;
             }
         }
-        let timing = if self.slc.is_some() { self.timing_in(slc[0]) } else { self.lanes.timing() };
+        let timing = if self.modes.is_some() { self.timing_in(slc[0]) } else { self.lanes.timing() };
         if pieces.work == Work::Read {
             return time.read_path(*map_at, timing, path);
         }
@@ -204,7 +225,7 @@ impl<M: Mapping> Ssd<M> {
     }
 
     /// Explains an answer that has its time.
-    pub(super) fn explain_answer(&self, at: u32, id: ReqId, cx: &mut Cx<'_>) {
+    pub fn explain_answer(&self, at: u32, id: ReqId, cx: &mut Cx<'_>) {
         let detail = *self.queue.detail(at);
         let (issued, ready, slowest) = (detail.issued, self.queue.node(at).ready, detail.slowest);
         if ready <= issued {
@@ -230,7 +251,10 @@ impl<M: Mapping> Ssd<M> {
                 let alone = slowest.bus + timing.transfer + timing.program;
                 path.add(Phase::Queue, Span(slowest.end.0.saturating_sub(alone.0)));
             }
-            Job::MapRead | Job::MapProgram | Job::Barrier if M::PAGED && slowest.end == ready => {
+            // Where pools keep their order a barrier stands for what changes one; elsewhere for translation pages.
+            Job::MapRead | Job::MapProgram | Job::Barrier
+                if slowest.end == ready && !self.queue.keeps_order() =>
+            {
                 path.add(Phase::Map, ready.since(issued));
             }
             // What the write buffer held crosses the link.
@@ -242,6 +266,23 @@ impl<M: Mapping> Ssd<M> {
                 path.add(Phase::Program, program);
                 path.add(Phase::Queue, whole - program);
             }
+        }
+    }
+
+    /// A request ends at `end`.
+    #[inline(always)]
+    pub fn finish(&self, id: ReqId, end: Instant, cx: &mut Cx<'_>) -> Step {
+        self.miscount(id, cx);
+        Step::FinishAt(id, end)
+    }
+
+    /// Planted: the path of a request counts its wait twice.
+    #[inline(always)]
+    pub(super) fn miscount(&self, id: ReqId, cx: &mut Cx<'_>) {
+        if self.planted.path_without_queue {
+            let path = &mut cx.requests[id].path;
+            let queue = path.get(Phase::Queue);
+            path.add(Phase::Queue, queue);
         }
     }
 }

@@ -11,22 +11,20 @@
 //!
 //! With units of one block all of this is what a die does by itself. RAM: 8 bytes per unit.
 
-use super::Ssd;
-use super::host::Usage;
+use super::{Copying, Erasing, Executor, Given, Pieces, Programming, Reading, Usage};
 use crate::nand::PageTime;
+use crate::nand::lanes::SLC_POSITION;
 use crate::nand::queued::{After, Job, NONE, Order, Page};
-use nandu_base::{Cx, Instant, Span, TenantId, Window, Work};
-use nandu_ftl::blocks::Content;
-use nandu_ftl::mapping::Mapping;
+use nandu_base::{Cx, Instant, Program, Span, Window};
 use nandu_ftl::{BlockId, Ppn, Units};
 use std::ops::Range;
 
 /// Where the blocks of units are, and since when they may be written.
 #[derive(Clone, Debug)]
-pub(super) struct Stripes {
+pub(in crate::ssd) struct Stripes {
     pub units: Units,
     /// log2 of the planes of a die.
-    plane_bits: u32,
+    pub(super) plane_bits: u32,
     /// Members of a unit, those of one die next to each other, and the die of each, group after group.
     by_die: Vec<(u32, u32)>,
     /// When an open unit may be programmed.
@@ -35,18 +33,6 @@ pub(super) struct Stripes {
     erased_at: Vec<Instant>,
     /// Units that were opened while an erase of their group waits.
     early: Vec<BlockId>,
-}
-
-/// A page that is written once more, elsewhere.
-#[derive(Clone, Copy)]
-pub(super) struct Carried {
-    pub from: Ppn,
-    pub to: Ppn,
-    pub content: Content,
-    /// What the read of it waits for.
-    pub after: After,
-    pub cause: TenantId,
-    pub work: Work,
 }
 
 impl Stripes {
@@ -117,14 +103,14 @@ impl Stripes {
     /// When the program of a page whose data is there at `ready` may begin. Translation pages are written to units that
     /// were opened at any time.
     #[inline]
-    pub fn may_begin(&self, ppn: Ppn, content: Content, ready: Instant) -> Instant {
+    pub fn may_begin(&self, ppn: Ppn, is_map: bool, ready: Instant) -> Instant {
         if !self.is_wide() {
             return ready;
         }
         let layout = self.units.layout();
-        match content {
-            Content::Map(_) => ready.later(self.erased_at[layout.plane(ppn) as usize]),
-            _ => ready.later(self.opens_at[layout.block(ppn).0 as usize]),
+        match is_map {
+            true => ready.later(self.erased_at[layout.plane(ppn) as usize]),
+            false => ready.later(self.opens_at[layout.block(ppn).0 as usize]),
         }
     }
 
@@ -171,43 +157,16 @@ impl Stripes {
     }
 }
 
-impl<M: Mapping> Ssd<M> {
-    /// Copies a page within its group of planes; returns when it is programmed, if that is known.
-    #[inline(always)]
-    pub(super) fn copy(&mut self, carried: Carried, usage: &mut Usage, cx: &mut Cx<'_>) -> Instant {
-        if !self.moves_within || self.queue.holds_back() {
-            return self.copy_otherwise(carried, usage, cx);
-        }
-        let Carried { from, to, content, .. } = carried;
-        let moved = self.lanes.move_page(self.blocks.layout().plane(to), cx.now);
-        self.copied((from, to), content, moved, usage, cx)
-    }
-
-    /// Notes a copy that has its time.
-    #[inline(always)]
-    fn copied(
-        &mut self,
-        (from, to): (Ppn, Ppn),
-        content: Content,
-        (start, end, die, bus): (Instant, Instant, Span, Span),
-        usage: &mut Usage,
-        cx: &mut Cx<'_>,
-    ) -> Instant {
-        usage.die += die;
-        usage.bus += bus;
-        self.seq += 1;
-        self.last_change = self.last_change.later(end);
-        self.blocks.programmed(to, content);
-        self.store_moved(from, to, content, Window { start, end }, cx);
-        end
-    }
-
-    /// The same between planes, out of SLC mode, or behind operations that wait. A page that stays in its plane and its mode moves in
-    /// one operation, where its die does that by itself; one of a unit of several blocks shares operations where it cannot.
+impl Executor {
+    /// Copies a page within its group of planes. A page that stays in its plane and its mode moves in one operation, where its die does
+    /// that by itself; one of a unit of several blocks shares operations where it cannot.
     #[inline(never)]
-    fn copy_otherwise(&mut self, mut carried: Carried, usage: &mut Usage, cx: &mut Cx<'_>) -> Instant {
-        let Carried { from, to, content, after, .. } = carried;
-        let (is_wide, is_fold) = (self.stripes.is_wide(), self.is_slc(from));
+    pub fn copy(&mut self, copying: Copying, pieces: &mut Pieces, cx: &mut Cx<'_>) -> Given {
+        let Copying { from, to, after, from_slc, is_map, .. } = copying;
+        if self.queue.keeps_order() {
+            return self.move_later(copying, after, pieces, cx);
+        }
+        let is_wide = self.stripes.is_wide();
         let units = &self.stripes.units;
         let (a, b) = (units.place(from), units.place(to));
         let plane = units.chips().plane(b);
@@ -216,144 +175,127 @@ impl<M: Mapping> Ssd<M> {
             false => !self.queue.has_lines() && !is_wide,
         };
         let mut waits = self.queue.read_waits(a) || self.queue.program_waits(b);
-        if !may_be_one || is_fold {
-            if is_fold && !is_wide && !waits {
-                let moved = self.fold_page(from, to, cx.now);
-                return self.copied((from, to), content, moved, usage, cx);
-            }
-            return self.carry(carried, [Job::MoveRead, Job::MoveProgram], usage, cx);
+        if from_slc && !is_wide && !waits {
+            return self.fold_page(copying, pieces, cx);
         }
-        carried.after = After { at: self.stripes.may_begin(to, content, after.at), ..after };
-        waits |= is_wide && !self.comes_in_time(carried.after, to, cx.now);
+        if !may_be_one || from_slc {
+            return self.carry(copying, [Job::MoveRead, Job::MoveProgram], pieces, cx);
+        }
+        let after = After { at: self.stripes.may_begin(to, is_map, after.at), ..after };
+        waits |= is_wide && !self.comes_in_time(after, to, pieces.now);
         if waits {
-            return self.move_later(carried, cx);
+            return self.move_later(copying, after, pieces, cx);
         }
-        let moved = self.lanes.move_page(plane, carried.after.at);
-        self.copied((from, to), content, moved, usage, cx)
+        self.move_now(copying, after.at, pieces, cx)
     }
 
-    fn order_of(&self, carried: &Carried, after: After, cx: &Cx<'_>) -> Order {
-        let Carried { cause, work, .. } = *carried;
-        // In lines, pages that move share no operation.
-        let serial = if self.queue.has_lines() { 0 } else { self.serial };
-        Order { now: cx.now, after, map_at: cx.now, work, cause, answer: NONE, serial }
-    }
-
-    /// The page that a copy programs.
-    fn copy_of(&mut self, carried: &Carried) -> Page {
-        let Carried { from, to, content, .. } = *carried;
-        self.seq += 1;
-        self.blocks.programmed(to, content);
-        // Where a tenant writes its pages anew they come into its cache, as the host's do.
-        let slc = self.mode_of(to, Job::Gathered);
-        let key = super::recover::key(content) | self.mode_mark(to);
-        let units = &self.stripes.units;
-        Page { key, seq: self.seq, base: Some(units.place(from)), slc, ..Page::read(units.place(to), 0) }
+    /// Moves a page inside its die, which nothing stands before.
+    #[inline(always)]
+    pub fn move_now(&mut self, copying: Copying, at: Instant, pieces: &mut Pieces, cx: &mut Cx<'_>) -> Given {
+        let Copying { from, to, oob, .. } = copying;
+        let (plane, _) = self.stripes.plane_and_page(to);
+        let (start, end, die, bus) = self.lanes.move_page(plane, at);
+        pieces.usage.die += die;
+        pieces.usage.bus += bus;
+        self.last_change = self.last_change.later(end);
+        let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
+        self.put(&Program { unit, base, overlay: None, oob, window: Window { start, end } }, cx);
+        Given::Time(PageTime { end, ..PageTime::done(start) })
     }
 
     /// A page moves inside its die when nothing stands before it any more.
-    fn move_later(&mut self, carried: Carried, cx: &mut Cx<'_>) -> Instant {
-        let page = self.copy_of(&carried);
-        let order = self.order_of(&carried, carried.after, cx);
-        let from = self.stripes.units.place(carried.from);
-        self.queue.move_within(&order, page, from);
-        self.settle_if_alone(cx);
-        Instant::ZERO
+    fn move_later(&mut self, copying: Copying, after: After, pieces: &Pieces, cx: &mut Cx<'_>) -> Given {
+        let Copying { from, to, oob, to_slc, .. } = copying;
+        let units = &self.stripes.units;
+        let (from, to) = (units.place(from), units.place(to));
+        self.count_mode(Job::MoveWithin, to_slc);
+        let page = Page { key: oob.key, seq: oob.seq, base: Some(from), slc: to_slc, ..Page::read(to, 0) };
+        let order =
+            Order { map_at: pieces.now, ..pieces.order(after, NONE, self.serial_of(Job::MoveProgram)) };
+        let node = self.queue.move_within(&order, page, from);
+        if self.settle(cx) { Given::Settled } else { Given::Waits(node) }
     }
 
-    /// Reads a page and programs it elsewhere, each when nothing stands before it; returns when that is complete, if it is known.
-    pub(super) fn carry(
+    /// Moves a page out of SLC mode, which nothing stands before: read in the one mode, programmed in the other.
+    fn fold_page(&mut self, copying: Copying, pieces: &mut Pieces, cx: &mut Cx<'_>) -> Given {
+        let Copying { from, to, oob, .. } = copying;
+        let (read, reads) = self.sense_in(true, from, pieces.now);
+        self.count_mode(Job::MoveRead, true);
+        let (plane, page) = self.stripes.plane_and_page(to);
+        self.lanes.was_gc(self.stripes.plane_and_page(from).0, reads);
+        // No page of the host's is at this position.
+        let (time, programs) = self.lanes.program(plane, read.end, self.serial, page + 2 * SLC_POSITION);
+        self.lanes.was_gc(plane, programs);
+        self.folded(true, reads + programs);
+        pieces.usage.die += reads + programs;
+        pieces.usage.bus += self.lanes.timing().transfer * 2;
+        self.last_change = self.last_change.later(time.end);
+        let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
+        let window = Window { start: time.start, end: time.end };
+        self.put(&Program { unit, base, overlay: None, oob, window }, cx);
+        Given::Time(time)
+    }
+
+    /// Reads a page and programs it elsewhere, each when nothing stands before it.
+    pub fn carry(
         &mut self,
-        carried: Carried,
+        copying: Copying,
         [reads, programs]: [Job; 2],
-        usage: &mut Usage,
+        pieces: &mut Pieces,
         cx: &mut Cx<'_>,
-    ) -> Instant {
-        let Carried { from, to, content, after, .. } = carried;
-        let (a, b) = (self.stripes.units.place(from), self.stripes.units.place(to));
-        let ready = if !self.queue.read_waits(a) && self.comes_in_time(after, from, cx.now) {
-            let mut reading = Usage::default();
-            let time = self.sense_in_mode(from, after.at, &mut reading);
-            if reads.is_gc() {
-                self.lanes.was_gc(self.stripes.plane_and_page(from).0, reading.die);
-                self.note_folded_read(from, reading.die);
-            }
-            usage.die += reading.die;
-            usage.bus += reading.bus;
-            After::at(time.end)
-        } else {
-            let slc = self.mode_of(from, reads);
-            let order = self.order_of(&carried, after, cx);
-            After::node(self.queue.read(reads, &order, Page { slc, ..Page::read(a, 0) }), cx.now)
+    ) -> Given {
+        let Copying { from, to, oob, from_slc, to_slc, after, is_map } = copying;
+        let reading = Reading { is_slc: from_slc, ..Reading::of(reads, from, 0, after) };
+        let read = self.read(reading, pieces, cx);
+        let programming = Programming {
+            base: Some(from),
+            is_slc: to_slc,
+            older: Some(from),
+            map_at: pieces.now,
+            premerge: read.as_read(from_slc),
+            is_map,
+            ..Programming::of(programs, to, oob, self.behind(read, pieces.now))
         };
-        let ready = After { at: self.stripes.may_begin(to, content, ready.at), ..ready };
-        if !self.queue.program_waits(b) && self.comes_in_time(ready, to, cx.now) {
-            let (plane, page) = self.stripes.plane_and_page(to);
-            let (PageTime { start, end, .. }, die) = match self.is_slc(to) {
-                true => self.program_in_slc(to, ready.at),
-                false => self.lanes.program(plane, ready.at, self.serial, page),
-            };
-            if programs.is_gc() {
-                self.lanes.was_gc(plane, die);
-                self.note_folded(from, die);
-            }
-            let bus = self.lanes.timing().transfer;
-            return self.copied((from, to), content, (start, end, die, bus), usage, cx);
-        }
-        let page = self.copy_of(&carried);
-        let order = self.order_of(&carried, ready, cx);
-        self.queue.program(programs, &order, page, NONE, Some(a));
-        self.settle_if_alone(cx);
-        Instant::ZERO
+        self.program(programming, pieces, cx)
     }
 
-    /// Erases the blocks of a unit behind `after` when nothing stands before it; returns when the last is erased, or now if it
-    /// waits.
-    pub(super) fn erase_blocks(
-        &mut self,
-        unit: BlockId,
-        after: After,
-        cause: TenantId,
-        work: Work,
-        cx: &mut Cx<'_>,
-    ) -> Instant {
-        let is_slc = self.slc.is_some() && self.blocks.is_slc(unit);
-        let mut after = after;
+    /// Erases the blocks of a unit when nothing stands before it; returns when the last is erased, or now if it waits.
+    pub fn erase(&mut self, erasing: Erasing, cx: &mut Cx<'_>) -> Instant {
+        let Erasing { unit, mut after, is_slc, .. } = erasing;
+        let mut is_early = self.planted.erase_too_early;
         if is_slc {
-            after.at = self.fold_erased(after.at, cx.now);
+            self.modes.iter_mut().for_each(|modes| modes.blocks_folded += 1);
+            if self.planted.fold_erased_early {
+                (after.at, is_early) = (cx.now, true);
+            }
         }
-        if !(self.planted.erase_too_early || is_slc && self.erases_folded_early()) {
+        if !is_early {
             let chips = self.stripes.members(unit);
             after.at = chips.fold(after.at, |at, (block, _)| at.later(self.queue.safe_at(block)));
         }
-        if self.queue.holds_back() || after.at > cx.now || after.node != NONE {
+        let keeps_order = self.queue.keeps_order();
+        if self.queue.holds_back() || after.at > cx.now || after.node != NONE || keeps_order {
             let comes = |die| after.at <= cx.now || after.at <= self.lanes.free_at(die);
             let waits = |(block, die)| self.queue.erase_waits(block) || !comes(die);
-            if after.node != NONE || self.stripes.members(unit).any(waits) {
-                self.erase_later(unit, after, is_slc, (cause, work), cx);
+            if after.node != NONE || keeps_order || self.stripes.members(unit).any(waits) {
+                self.erase_later(Erasing { after, ..erasing }, cx);
                 return cx.now;
             }
             self.stripes.members(unit).for_each(|(block, _)| self.queue.forget_safe_at(block));
         }
-        self.erase_now(unit, after.at, is_slc, (cause, work), cx)
+        self.erase_now(Erasing { after, ..erasing }, cx)
     }
 
-    fn erase_now(
-        &mut self,
-        unit: BlockId,
-        earliest: Instant,
-        is_slc: bool,
-        (cause, work): (TenantId, Work),
-        cx: &mut Cx<'_>,
-    ) -> Instant {
+    fn erase_now(&mut self, erasing: Erasing, cx: &mut Cx<'_>) -> Instant {
+        let Erasing { unit, after, is_slc, cause, work } = erasing;
         let width = self.stripes.units.width();
         let pages = u64::from(self.stripes.units.chips().pages);
-        let group = self.blocks.layout().plane_of_block(unit);
+        let group = self.stripes.units.layout().plane_of_block(unit);
         let mut last: Option<(u32, Window)> = None;
         let (mut end, mut die_time) = (cx.now, Span::ZERO);
         for index in 0..width {
             let (member, die) = match width {
-                1 => (0, group >> self.host.plane_bits),
+                1 => (0, group >> self.plane_bits),
                 _ => self.stripes.by_die[(group * width + index) as usize],
             };
             let window = match last {
@@ -365,7 +307,7 @@ impl<M: Mapping> Ssd<M> {
                     if is_slc {
                         self.lanes.switch_mode();
                     }
-                    let (start, end) = self.lanes.erase(die, cx.now, earliest);
+                    let (start, end) = self.lanes.erase(die, cx.now, after.at);
                     if is_slc {
                         self.lanes.switch_mode();
                     }
@@ -387,25 +329,19 @@ impl<M: Mapping> Ssd<M> {
         end
     }
 
-    fn erase_later(
-        &mut self,
-        unit: BlockId,
-        after: After,
-        slc: bool,
-        (cause, work): (TenantId, Work),
-        cx: &mut Cx<'_>,
-    ) {
+    fn erase_later(&mut self, erasing: Erasing, cx: &mut Cx<'_>) {
+        let Erasing { unit, after, is_slc, cause, work } = erasing;
         let now = cx.now;
         let order = Order { now, after, map_at: now, work, cause, answer: NONE, serial: 0 };
         let units = &self.stripes.units;
         if self.queue.has_lines() {
             let blocks = (0..units.width()).map(|member| units.block(unit, member));
-            self.queue.erase_all(blocks, slc, &order);
+            self.queue.erase_all(blocks, is_slc, &order);
         } else {
             let members = self.stripes.members(unit).map(|(block, _)| block);
-            self.queue.erase_all(members, slc, &order);
+            self.queue.erase_all(members, is_slc, &order);
         }
         self.stripes.erased(unit, Instant::ZERO);
-        self.settle_if_alone(cx);
+        self.settle(cx);
     }
 }
