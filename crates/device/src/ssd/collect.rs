@@ -257,8 +257,10 @@ impl<M: Mapping> Ssd<M> {
                     self.move_data(from, lpn, plane, &mut pieces, cx);
                 }
                 Some(_) => {
-                    // Of a map that is partly on the flash it may be heard that more of them are superseded.
-                    valid = pages - u32::from(self.blocks.invalid(victim));
+                    if !PLAIN {
+                        // Of a map that is partly on the flash it may be heard that more of them are superseded.
+                        valid = pages - u32::from(self.blocks.invalid(victim));
+                    }
                     continue;
                 }
                 None if self.move_record(from, plane, &mut pieces, cx) => {}
@@ -280,18 +282,6 @@ impl<M: Mapping> Ssd<M> {
         }
     }
 
-    /// The next page for data that moves within the plane, which has as many valid pages afterwards as before.
-    #[inline(always)]
-    fn next_page_for_moved(&mut self, plane: u32) -> Ppn {
-        let p = &mut self.blocks.planes[plane as usize];
-        if !p.moved.is_full() {
-            return p.moved.take();
-        }
-        let page = self.next_moved_page_elsewhere(plane);
-        self.blocks.planes[plane as usize].valid -= 1;
-        page
-    }
-
     /// Whether a block may stay half cleared. Where the host's pages follow moved ones into the last free block, they could
     /// leave no room for the rest: then it is cleared to the end at once.
     #[inline]
@@ -303,45 +293,6 @@ impl<M: Mapping> Ssd<M> {
         if !self.planted.uncharged_gc {
             usage.charge(cx, cause, Work::Gc);
         }
-    }
-
-    /// The next page for data that moves within the plane; it counts as valid from here on.
-    #[inline(always)]
-    pub(super) fn next_moved_page(&mut self, plane: u32) -> Ppn {
-        if self.blocks.planes[plane as usize].moved.is_full() {
-            return self.next_moved_page_elsewhere(plane);
-        }
-        let p = &mut self.blocks.planes[plane as usize];
-        p.valid += 1;
-        p.moved.take()
-    }
-
-    /// The same when the block for moved pages is full, or there is none.
-    #[inline(never)]
-    pub(super) fn next_moved_page_elsewhere(&mut self, plane: u32) -> Ppn {
-        let separate = self.host.separate;
-        let p = &self.blocks.planes[plane as usize];
-        if separate || p.host.is_full() {
-            let cursor = match separate {
-                true => self.blocks.open_free_for_moved(plane, self.seq + 1),
-                false => self.blocks.open_free(plane, self.seq + 1),
-            };
-            let cursor = cursor.expect("one free block is kept for moved pages");
-            self.note_opened(cursor);
-            let p = &mut self.blocks.planes[plane as usize];
-            *(if separate { &mut p.moved } else { &mut p.host }) = cursor;
-        }
-        let p = &mut self.blocks.planes[plane as usize];
-        p.valid += 1;
-        if separate { &mut p.moved } else { &mut p.host }.take()
-    }
-
-    /// Notes that a block is opened for data, whose erase may not be complete yet.
-    pub(super) fn note_opened(&mut self, cursor: Cursor) {
-        let block = cursor.block(self.blocks.layout());
-        self.exec.stripes.opened(block, self.exec.queue.any_erase_waits());
-        let erased = self.blocks.safe_at(block);
-        self.exec.fetched.opened_from = self.exec.fetched.opened_from.later(erased);
     }
 
     /// Moves a page of the host.
@@ -381,13 +332,7 @@ impl<M: Mapping> Ssd<M> {
         pieces: &mut Pieces,
         cx: &mut Cx<'_>,
     ) -> Ppn {
-        let to = match &mut self.clearing[plane as usize].to {
-            to if to.is_full() => self.next_moved_page(plane),
-            to => {
-                self.blocks.planes[plane as usize].valid += 1;
-                to.take()
-            }
-        };
+        let to = self.next_page_for_cleared(plane);
         let end = self.copy(from, to, content, pieces, cx);
         self.count.pages_moved += 1;
         self.tenant_moved(plane);

@@ -1,6 +1,7 @@
 //! What the host asks for: reads, writes, trims and flushes.
 
 use super::Ssd;
+use super::alloc::Taken;
 use super::executor::{Pieces, Premerge, Programming, Reading, Usage, Whose};
 use super::pages::{PageShape, Pages, Part};
 use crate::nand::PageTime;
@@ -61,14 +62,6 @@ struct GivenSoFar {
     after: After,
     /// Those that something stood before.
     pieces: Option<Pieces>,
-}
-
-/// A page taken for the host's data.
-pub(super) struct Taken {
-    pub ppn: Ppn,
-    pub plane: u32,
-    /// Whether the plane is low on free blocks: some pages are moved after the write.
-    pub low: bool,
 }
 
 impl<M: Mapping> Ssd<M> {
@@ -400,7 +393,7 @@ impl<M: Mapping> Ssd<M> {
     /// Writes a page that lies at `from` once more, where the turn of its tenant is. The drive stands still meanwhile.
     pub(super) fn write_again(&mut self, lpn: Lpn, from: Ppn, cx: &mut Cx<'_>) {
         let cause = TenantId::SYSTEM;
-        let to = self.take_tenant_page(lpn, 0, cause, cx);
+        let to = self.take_page(lpn, 0, cause, cx);
         // Getting a page may have moved it.
         let from = self.map.get(lpn).unwrap_or(from);
         self.exec.begin_group();
@@ -422,80 +415,6 @@ impl<M: Mapping> Ssd<M> {
             return;
         }
         self.blocks.invalidate(old, when);
-    }
-
-    /// The next page for the host's data of `lpn`.
-    pub(super) fn next_host_page(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
-        if self.tenants.is_some() {
-            self.count_written(lpn);
-            let stream = self.stream_of(lpn);
-            return self.take_tenant_page(lpn, stream, cause, cx);
-        }
-        let page = match self.streams {
-            Some(_) => self.take_stream_page(lpn, cause, cx),
-            None => self.take_host_page(cause, cx).ppn,
-        };
-        if self.planted.program_twice && self.seq % 512 == 511 {
-            return Ppn(page.0 ^ 1);
-        }
-        page
-    }
-
-    /// Takes the next page for the host's data on the plane whose turn it is; it counts as valid from here on.
-    #[inline(always)]
-    pub(super) fn take_host_page(&mut self, cause: TenantId, cx: &mut Cx<'_>) -> Taken {
-        let plane = self.turns.take();
-        let p = &mut self.blocks.planes[plane as usize];
-        if p.valid >= p.valid_max || p.host.is_full() {
-            return self.take_host_page_of_new_block(plane, cause, cx);
-        }
-        p.valid += 1;
-        Taken { ppn: p.host.take(), plane, low: p.free <= self.host.gc_start || p.clearing }
-    }
-
-    /// The same when `plane` holds as much as it may, or has no block open.
-    #[inline(never)]
-    fn take_host_page_of_new_block(&mut self, mut plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Taken {
-        if !self.blocks.planes[plane as usize].has_room() {
-            plane = self.next_plane_with_room();
-        }
-        if self.blocks.planes[plane as usize].host.is_full() {
-            self.open_host_block(plane, cause, cx);
-        }
-        let p = &mut self.blocks.planes[plane as usize];
-        p.valid += 1;
-        Taken { ppn: p.host.take(), plane, low: p.free <= self.host.gc_start || p.clearing }
-    }
-
-    #[cold]
-    pub(super) fn next_plane_with_room(&mut self) -> u32 {
-        for _ in 0..self.blocks.planes.len() {
-            let plane = self.turns.take();
-            if self.blocks.planes[plane as usize].has_room() {
-                return plane;
-            }
-        }
-        panic!("I-5: no plane of a drive whose geometry was checked has room for another valid page");
-    }
-
-    #[cold]
-    fn open_host_block(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        self.make_slc_room(plane, cause, cx);
-        // At least the last free block is for moved pages. They may have left room in the block that they opened.
-        loop {
-            let p = &self.blocks.planes[plane as usize];
-            if !p.host.is_full() {
-                return;
-            }
-            if p.free > self.host.urgent {
-                break;
-            }
-            self.count.clears_forced += 1;
-            self.clear_whole_block(plane, cause, cx);
-        }
-        let cursor = self.open_for_host(plane).expect("clearing has freed a block");
-        self.note_opened(cursor);
-        self.blocks.planes[plane as usize].host = cursor;
     }
 
     pub(super) fn trim(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {

@@ -47,7 +47,7 @@ impl<M: Mapping> Ssd<M> {
         }
         // The page comes first: getting it may clear a block, and whatever is trimmed there goes on record before.
         while let Some(first) = self.journal.waiting().first().map(|extent| extent.first) {
-            let ppn = self.next_record_page(first, cause, cx);
+            let ppn = self.take_page(first, 0, cause, cx);
             let extents = self.take_for_record(first);
             self.write_record(ppn, extents, None, cx, cause);
         }
@@ -77,14 +77,6 @@ impl<M: Mapping> Ssd<M> {
             return parts.iter().flat_map(|part| part.chunks(fit)).map(<[Extent]>::to_vec).collect();
         }
         extents.chunks(fit).map(<[Extent]>::to_vec).collect()
-    }
-
-    /// The next page for a record of trims that begin with `first`: of the host's data, and of the tenant whose they are.
-    fn next_record_page(&mut self, first: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
-        match self.tenants {
-            Some(_) => self.take_tenant_page(first, 0, cause, cx),
-            None => self.take_host_page(cause, cx).ppn,
-        }
     }
 
     /// Takes what waits and fits one record of the tenant of `first`. When all of it went on record meanwhile, an extent
@@ -136,7 +128,7 @@ impl<M: Mapping> Ssd<M> {
         };
         let mut safe = self.exec.last_change;
         for extents in self.in_records(extents) {
-            let ppn = self.next_record_page(extents[0].first, cause, cx);
+            let ppn = self.take_page(extents[0].first, 0, cause, cx);
             safe = safe.later(self.write_record(ppn, extents, None, cx, cause));
         }
         for slot in replaced {

@@ -24,7 +24,7 @@
 //!
 //! Two halves: the files here plan (which page, which block, what moves, what is on record), and `executor` gives what is planned its time.
 //!
-//! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `pages` what a request concerns of each page, `collect` clearing
+//! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `alloc` which page comes next, `pages` what a request concerns of each page, `collect` clearing
 //! blocks, `background` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records, `fill` a drive that was written once,
 //! `aged` one that was used for long, `recover` the start after a power cut, `room` what it does where no block is erased, `checkpoint` and `replay` what makes it short,
 //! `mapping` the family of maps, `translate` and `map_state` maps that are partly on the flash, `gather` logical blocks that such a map wants in one flash block,
@@ -32,6 +32,7 @@
 //! mode, `serve` what follows when operations that waited have their times.
 
 mod aged;
+mod alloc;
 mod background;
 mod buffer;
 mod checkpoint;

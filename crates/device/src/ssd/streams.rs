@@ -10,10 +10,9 @@
 //! RAM: 8 bytes per stream and plane, and the counters.
 
 use super::Ssd;
-use nandu_base::{Cx, TenantId};
+use nandu_ftl::Lpn;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::MultiHash;
-use nandu_ftl::{Lpn, Ppn};
 
 /// What tells a page's stream.
 #[derive(Clone, Debug)]
@@ -42,26 +41,5 @@ impl<M: Mapping> Ssd<M> {
         let stream = streams.of(lpn);
         self.count.stream_pages += u64::from(stream > 0);
         stream
-    }
-
-    /// Takes the next page for the data of `lpn` in the open block of its stream; it counts as valid from here on.
-    pub(super) fn take_stream_page(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
-        let stream = self.stream_of(lpn);
-        if stream == 0 {
-            return self.take_host_page(cause, cx).ppn;
-        }
-        let plane = self.next_plane_with_room();
-        if self.blocks.stream(plane, stream).is_full() {
-            self.make_slc_room(plane, cause, cx);
-            while self.blocks.planes[plane as usize].free <= self.host.urgent {
-                self.count.clears_forced += 1;
-                self.clear_whole_block(plane, cause, cx);
-            }
-            let cursor = self.open_for_host(plane).expect("clearing has freed a block");
-            self.note_opened(cursor);
-            *self.blocks.stream(plane, stream) = cursor;
-        }
-        self.blocks.planes[plane as usize].valid += 1;
-        self.blocks.stream(plane, stream).take()
     }
 }

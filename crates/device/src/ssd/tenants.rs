@@ -33,13 +33,13 @@ pub(super) use returns::Returns;
 
 use super::Ssd;
 use nandu_base::{Cx, TenantId};
+use nandu_ftl::Lpn;
 use nandu_ftl::aged::Aged;
 use nandu_ftl::blocks::Content;
 use nandu_ftl::isolation::{Books, Isolation, TENANTS_MAX, Table};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::Extent;
-use nandu_ftl::{Lpn, Ppn};
 use victims::Victims;
 
 /// What happened to a tenant since the counters were reset.
@@ -203,6 +203,12 @@ impl Tenants {
         }
     }
 
+    /// The pool of a tenant whose turn it is.
+    pub fn next_pool(&mut self, tenant: usize) -> u32 {
+        let group = self.turns[tenant].take();
+        self.pool(group, tenant)
+    }
+
     /// Units that the owner of a pool owes.
     fn debt(&self, pool: u32) -> u32 {
         match self.books.get(pool as usize / self.len()) {
@@ -237,7 +243,7 @@ impl Tenants {
 }
 
 impl<M: Mapping> Ssd<M> {
-    fn tenants_mut(&mut self) -> &mut Tenants {
+    pub(super) fn tenants_mut(&mut self) -> &mut Tenants {
         self.tenants.as_deref_mut().expect("only asked for on a drive with tenants")
     }
 
@@ -263,16 +269,10 @@ impl<M: Mapping> Ssd<M> {
         self.tenants.as_deref().is_none_or(|tenants| tenants.table.are_live(first, end))
     }
 
-    /// Takes the next page for the data of `lpn`, of a stream of its tenant's; it counts as valid from here on.
-    pub(super) fn take_tenant_page(
-        &mut self,
-        lpn: Lpn,
-        stream: u32,
-        cause: TenantId,
-        cx: &mut Cx<'_>,
-    ) -> Ppn {
+    /// A page is written in the range of `lpn`: notes who does; returns the tenant, whose turn begins.
+    pub(super) fn tenant_writes(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> usize {
         let is_mixed = self.seq % 128 == 127;
-        let tenants = self.tenants.as_deref_mut().expect("only asked for on a drive with tenants");
+        let tenants = self.tenants_mut();
         let mut tenant = tenants.of(lpn);
         tenants.writers[tenant] = cause;
         if let Some(returns) = &mut tenants.returns {
@@ -285,20 +285,7 @@ impl<M: Mapping> Ssd<M> {
             self.watch_idleness(cx);
         }
         self.tenants_mut().turns[tenant].aim(lpn.0);
-        for _ in 0..2 * self.blocks.planes.len() {
-            let tenants = self.tenants_mut();
-            let group = tenants.turns[tenant].take();
-            let pool = tenants.pool(group, tenant);
-            if !self.blocks.planes[pool as usize].has_room() {
-                continue;
-            }
-            if self.blocks.open_of(pool, stream).is_full() {
-                self.open_tenant_block(pool, stream, cause, cx);
-            }
-            self.blocks.planes[pool as usize].valid += 1;
-            return self.blocks.open_of(pool, stream).take();
-        }
-        panic!("I-5: no unit of a tenant whose space was checked has room for another valid page");
+        tenant
     }
 
     /// A page of `lpn` is written for the host.
@@ -335,7 +322,7 @@ impl<M: Mapping> Ssd<M> {
     }
 
     /// Whether units are owed to the owner of `pool`.
-    fn is_creditor(&self, pool: u32) -> bool {
+    pub(super) fn is_creditor(&self, pool: u32) -> bool {
         let Some(tenants) = self.tenants.as_deref() else { return false };
         let books = tenants.books.get(pool as usize / tenants.len());
         books.is_some_and(|books| books.accounts()[tenants.of_pool(pool)].lent > 0)
@@ -373,9 +360,7 @@ impl<M: Mapping> Ssd<M> {
             let tenant = tenants.of(lpn);
             tenants.turns[tenant].aim(lpn.0);
             let pool = loop {
-                let tenants = self.tenants_mut();
-                let group = tenants.turns[tenant].take();
-                let pool = tenants.pool(group, tenant);
+                let pool = self.tenants_mut().next_pool(tenant);
                 if self.blocks.planes[pool as usize].has_room() {
                     break pool;
                 }

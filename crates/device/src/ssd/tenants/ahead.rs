@@ -30,7 +30,7 @@ impl Tenants {
 
 impl<M: Mapping> Ssd<M> {
     /// Counts anew at how many erased units a debtor begins to clear.
-    pub(super) fn look_ahead(&mut self, pool: u32) {
+    pub(in crate::ssd) fn look_ahead(&mut self, pool: u32) {
         let tenants = self.tenants_mut();
         let start = match tenants.debt(pool) {
             0 => 0,

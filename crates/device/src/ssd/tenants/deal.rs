@@ -311,7 +311,7 @@ impl<M: Mapping> Ssd<M> {
         let mut recorded = cx.now;
         if !self.tenants_mut().planted.forgets_table {
             let first = Lpn(table.parts()[home].first);
-            let ppn = self.take_tenant_page(first, 0, TenantId::SYSTEM, cx);
+            let ppn = self.take_page(first, 0, TenantId::SYSTEM, cx);
             let extents = vec![Extent { first, count: 0, as_of: self.seq }];
             recorded = self.write_record(ppn, extents, Some(&table), cx, TenantId::SYSTEM);
             if let Some(slot) = before {

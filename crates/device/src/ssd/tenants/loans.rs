@@ -12,41 +12,8 @@ use nandu_ftl::isolation::room;
 use nandu_ftl::mapping::Mapping;
 
 impl<M: Mapping> Ssd<M> {
-    /// Opens a unit for a stream of the host's pages of a pool: what it has lent comes back, then it borrows, then it collects.
-    pub(in crate::ssd) fn open_tenant_block(
-        &mut self,
-        pool: u32,
-        stream: u32,
-        cause: TenantId,
-        cx: &mut Cx<'_>,
-    ) {
-        self.make_slc_room(pool, cause, cx);
-        // Each turn gains a page at least, here or with who owes a unit.
-        for _ in 0..self.blocks.layout().real_pages() {
-            self.fill_up(pool, cx);
-            if !self.blocks.open_of(pool, stream).is_full() {
-                return;
-            }
-            if self.blocks.planes[pool as usize].free > self.host.urgent && self.may_open(pool) {
-                let cursor = self.open_for_host(pool).expect("there is an erased unit");
-                self.note_opened(cursor);
-                *self.blocks.open_of(pool, stream) = cursor;
-                self.look_ahead(pool);
-                return;
-            }
-            // Who has lent so much that it has nothing to clear waits for what is owed to it.
-            if self.has_victim(pool) || !self.is_creditor(pool) {
-                self.count.clears_forced += 1;
-                self.clear_whole_block(pool, cause, cx);
-            } else {
-                self.demand(pool, cx);
-            }
-        }
-        panic!("I-8: pool {pool} gets no erased unit, neither by clearing nor back from who owes it");
-    }
-
     /// Gets erased units from others, until opening one does not begin a collection; who owes units goes on while another one helps.
-    fn fill_up(&mut self, pool: u32, cx: &mut Cx<'_>) {
+    pub(in crate::ssd) fn fill_up(&mut self, pool: u32, cx: &mut Cx<'_>) {
         if self.tenants_mut().planted.others_collect {
             self.clear_of_another(pool, cx);
         }
@@ -160,7 +127,7 @@ impl<M: Mapping> Ssd<M> {
     }
 
     /// Whether the owner of `pool` may open a unit for its host.
-    fn may_open(&mut self, pool: u32) -> bool {
+    pub(in crate::ssd) fn may_open(&mut self, pool: u32) -> bool {
         let debt = self.tenants_mut().debt(pool);
         debt == 0 || self.tenants_mut().planted.room_not_kept || self.may_still_open(pool, debt) > 0
     }
