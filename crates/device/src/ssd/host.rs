@@ -56,13 +56,8 @@ struct HostPage {
     older: Option<Ppn>,
 }
 
-/// What a request's whole pages have come to so far.
-struct GivenSoFar {
-    /// What the next one waits for: the entries of the map.
-    after: After,
-    /// Those that something stood before.
-    pieces: Option<Pieces>,
-}
+/// What a request's whole pages have come to so far: what the next one waits for, and those that something stood before.
+type SoFar<'a> = (&'a mut After, &'a mut Option<Pieces>);
 
 impl<M: Mapping> Ssd<M> {
     #[inline]
@@ -145,18 +140,18 @@ impl<M: Mapping> Ssd<M> {
         let now = cx.now;
         let whose = Whose::Request(id);
         if self.is_plain && self.host.page.is_whole(&pages) {
-            let mut given = GivenSoFar { after: After::at(now), pieces: None };
+            let (mut after, mut pieces) = (After::at(now), None);
+            let so_far = (&mut after, &mut pieces);
             let (slowest, usage) = match cx.medium {
-                None => self.write_whole::<false>(id, &pages, (whose, cause), &mut given, cx),
-                Some(_) => self.write_whole::<true>(id, &pages, (whose, cause), &mut given, cx),
+                None => self.write_whole::<false>(id, &pages, (whose, cause), so_far, cx),
+                Some(_) => self.write_whole::<true>(id, &pages, (whose, cause), so_far, cx),
             };
             self.gather_some(Lpn(pages.first), cause, cx);
-            if given.pieces.is_none() && given.after == After::at(now) {
+            if pieces.is_none() && after == After::at(now) {
                 usage.charge(cx, cause, Work::Write);
                 slowest.program_path(now, self.exec.lanes.timing(), &mut cx.requests[id].path);
                 return self.exec.finish(id, slowest.end, cx);
             }
-            let GivenSoFar { after, pieces } = given;
             let mut pieces = pieces.unwrap_or_else(|| Pieces::of_request(id, now, cause, Work::Write));
             pieces.after = after;
             return self.exec.finish_all(id, pieces, slowest, usage, cx);
@@ -194,7 +189,7 @@ impl<M: Mapping> Ssd<M> {
         id: ReqId,
         pages: &Pages,
         who: (Whose, TenantId),
-        given: &mut GivenSoFar,
+        (after, pieces): SoFar<'_>,
         cx: &mut Cx<'_>,
     ) -> (PageTime, Usage) {
         let at = (cx.now, self.exec.group());
@@ -206,7 +201,8 @@ impl<M: Mapping> Ssd<M> {
                 true => cx.requests[id].payload.slice(self.host.page.before(pages, lpn)),
                 false => Payload::NONE,
             };
-            match self.write_whole_page::<STORES>(Lpn(lpn), data, at, who, given, &mut usage, cx) {
+            let so_far = (&mut *after, &mut *pieces);
+            match self.write_whole_page::<STORES>(Lpn(lpn), data, at, who, so_far, &mut usage, cx) {
                 Some(time) => {
                     if time.end > slowest.end {
                         slowest = time;
@@ -230,18 +226,19 @@ impl<M: Mapping> Ssd<M> {
         data: Payload,
         (now, serial): (Instant, u32),
         (whose, cause): (Whose, TenantId),
-        given: &mut GivenSoFar,
+        (after, pieces): SoFar<'_>,
         usage: &mut Usage,
         cx: &mut Cx<'_>,
     ) -> Option<PageTime> {
         let Taken { ppn, plane, low } = self.take_host_page(cause, cx);
-        let older = self.enter_whole(lpn, ppn, &mut given.after, cause, cx);
+        let known = self.enter_before(lpn, ppn, after, cause, cx);
         let waits = self.waits_for_entries();
         let mut done = None;
-        if self.exec.queue.holds_back() || waits && given.after != After::at(now) {
-            let pieces = given.pieces.get_or_insert_with(|| Pieces::new(whose, now, cause, Work::Write));
-            pieces.after = given.after;
-            let after = if waits { given.after } else { After::at(now) };
+        if self.exec.queue.holds_back() || waits && *after != After::at(now) {
+            let older = self.enter_behind(lpn, ppn, known);
+            let pieces = pieces.get_or_insert_with(|| Pieces::new(whose, now, cause, Work::Write));
+            pieces.after = *after;
+            let after = if waits { *after } else { After::at(now) };
             let page = HostPage { lpn, ppn, part: None, data, base: None, premerge: None, older };
             self.program_page(page, after, pieces, cx);
         } else {
@@ -251,7 +248,7 @@ impl<M: Mapping> Ssd<M> {
             usage.die += occupied;
             self.seq += 1;
             self.blocks.programmed(ppn, Content::Data(lpn));
-            if let Some(old) = older {
+            if let Some(old) = self.enter_behind(lpn, ppn, known) {
                 self.blocks.invalidate(old, time.end);
                 self.forget_old(old);
             }
@@ -347,13 +344,14 @@ impl<M: Mapping> Ssd<M> {
         if self.is_plain && part.is_none() {
             let (at, who) = ((cx.now, self.exec.group()), (pieces.whose, pieces.cause));
             let mut usage = Usage::default();
-            let mut own = GivenSoFar { after: pieces.after, pieces: Some(*pieces) };
+            let (mut after, mut own) = (pieces.after, Some(*pieces));
+            let so_far = (&mut after, &mut own);
             let time = match cx.medium {
-                None => self.write_whole_page::<false>(lpn, data, at, who, &mut own, &mut usage, cx),
-                Some(_) => self.write_whole_page::<true>(lpn, data, at, who, &mut own, &mut usage, cx),
+                None => self.write_whole_page::<false>(lpn, data, at, who, so_far, &mut usage, cx),
+                Some(_) => self.write_whole_page::<true>(lpn, data, at, who, so_far, &mut usage, cx),
             };
-            own.pieces.into_iter().for_each(|own| *pieces = own);
-            pieces.after = own.after;
+            own.into_iter().for_each(|own| *pieces = own);
+            pieces.after = after;
             self.wrote_whole(1, u32::from(time.is_none()), &mut usage);
             pieces.usage.die += usage.die;
             pieces.usage.bus += usage.bus;

@@ -344,9 +344,9 @@ impl<M: Mapping> Ssd<M> {
         }
     }
 
-    /// Enters that a whole page lies at `ppn` now; returns where it lay.
+    /// Enters that a whole page lies at `ppn` now; returns where it lay, for [`enter_behind`](Ssd::enter_behind) to say. `after` is when that is known.
     #[inline(always)]
-    pub(super) fn enter_whole(
+    pub(super) fn enter_before(
         &mut self,
         lpn: Lpn,
         ppn: Ppn,
@@ -355,7 +355,7 @@ impl<M: Mapping> Ssd<M> {
         cx: &mut Cx<'_>,
     ) -> Option<Ppn> {
         if !M::PAGED {
-            return self.map.set(lpn, ppn);
+            return None;
         }
         self.paging.touched(lpn);
         let (old, known) = match self.map.update_cached(lpn, ppn) {
@@ -365,6 +365,12 @@ impl<M: Mapping> Ssd<M> {
         let known = self.entry_comes(lpn, known);
         self.goes_on_after(known, after);
         old
+    }
+
+    /// Where the page lay, once it is given to the dies: a map in RAM is told then, for nothing waits for its answer.
+    #[inline(always)]
+    pub(super) fn enter_behind(&mut self, lpn: Lpn, ppn: Ppn, known: Option<Ppn>) -> Option<Ppn> {
+        if M::PAGED { known } else { self.map.set(lpn, ppn) }
     }
 
     #[inline(never)]
