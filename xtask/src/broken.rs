@@ -103,12 +103,8 @@ pub fn check() -> End {
 fn passes(paper: &Paper) -> Result<Vec<String>, String> {
     let mut out = Vec::new();
     for variant in Broken::of(paper)?.variants {
-        let mut options: Vec<&str> = Vec::new();
-        for [id, _] in &variant.claims {
-            if !options.contains(&id.as_str()) {
-                options.extend(["--only", id]);
-            }
-        }
+        let asked: Vec<String> = variant.claims.iter().map(|[id, case]| format!("{id} {case}")).collect();
+        let mut options: Vec<&str> = asked.iter().flat_map(|one| ["--only", one]).collect();
         for [from, to] in &variant.instead {
             options.extend(["--instead", from, to]);
         }

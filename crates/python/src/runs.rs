@@ -232,10 +232,11 @@ pub fn reproduce(
                 registry: registry.clone(),
                 jobs: threads(jobs),
                 only: Vec::new(),
+                quick: form == Form::Quick,
                 instead: Vec::new(),
                 talk,
             };
-            paper.reproduce(&lab, form == Form::Quick)
+            paper.reproduce(&lab)
         });
         let done = done.collect::<Result<Vec<_>, _>>()?;
         json(&done.iter().map(|r| Record::of(r, form)).collect::<Vec<_>>())

@@ -454,7 +454,7 @@ pub struct ReproduceArgs {
     /// Replay a recorded trace in place of the generator of that name; may be given several times
     #[arg(long, value_name = "NAME=FILE", value_parser = set)]
     pub recorded: Vec<(String, String)>,
-    /// Only the claims of this number; for the variants that must not pass
+    /// Only the claims of this number, or with a case behind it only that; for the variants that must not pass
     #[arg(long, value_name = "CLAIM", hide = true)]
     pub only: Vec<String>,
     /// Put text in place of other text in the experiment's stack files and options; for the variants that must not pass

@@ -26,6 +26,7 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
         None => PAPERS.iter().collect(),
     };
     recorded_exist(&args.recorded)?;
+    let form = Form::of(args.requests, args.quick);
     let lab = |paper: &Paper| Lab {
         seed: args.seed,
         requests: args.requests.unwrap_or(if args.quick { paper.quick } else { paper.requests }),
@@ -33,13 +34,11 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
         registry: crate::registry().clone(),
         jobs: args.jobs.unwrap_or_else(parallel::cores),
         only: args.only.clone(),
+        quick: form == Form::Quick,
         instead: args.instead.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect(),
         talk,
     };
-    let form = Form::of(args.requests, args.quick);
-    let quick = form == Form::Quick;
-    let done: Vec<Reproduction> =
-        papers.iter().map(|p| p.reproduce(&lab(p), quick)).collect::<Result<_, _>>()?;
+    let done: Vec<Reproduction> = papers.iter().map(|p| p.reproduce(&lab(p))).collect::<Result<_, _>>()?;
     if args.out.json {
         output::print_json(&done.iter().map(|r| Record::of(r, form)).collect::<Vec<_>>())?;
     } else {

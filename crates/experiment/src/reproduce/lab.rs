@@ -25,8 +25,10 @@ pub struct Lab<'a> {
     pub registry: Registry,
     /// Runs at the same time.
     pub jobs: usize,
-    /// Claims that are asked for, by their numbers; all of them where there is none.
+    /// Claims that are asked for, each by its number, or by number and case with a blank between; all of them where there is none.
     pub only: Vec<String>,
+    /// The quick form: what no claim asks for is left out too.
+    pub quick: bool,
     /// What stands in place of what in every stack file and option: a variant that is broken on purpose.
     pub instead: Vec<(String, String)>,
     /// Where remarks and progress go.
@@ -109,7 +111,17 @@ impl Lab<'static> {
     pub fn small(requests: u64) -> Lab<'static> {
         let (recorded, registry) = (BTreeMap::new(), nandu_sim::builtin());
         let (only, instead) = (Vec::new(), Vec::new());
-        Lab { seed: 1, requests, recorded, registry, jobs: 2, only, instead, talk: Talk::SILENT }
+        Lab {
+            seed: 1,
+            requests,
+            recorded,
+            registry,
+            jobs: 2,
+            only,
+            quick: false,
+            instead,
+            talk: Talk::SILENT,
+        }
     }
 }
 
@@ -124,14 +136,31 @@ impl Lab<'_> {
         setups.iter().map(open).collect()
     }
 
-    /// Whether one of these claims is asked for.
+    /// Number and case of each claim that is asked for; without a case, all of them.
+    fn asked(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.only
+            .iter()
+            .map(|one| one.split_once(' ').map_or((one.as_str(), None), |(id, case)| (id, Some(case))))
+    }
+
+    /// Whether a case of one of these claims is asked for.
     pub fn wants(&self, claims: &[&str]) -> bool {
-        self.only.is_empty() || claims.iter().any(|claim| self.only.iter().any(|id| id == claim))
+        claims.iter().any(|id| self.wants_some(id, |_| true))
+    }
+
+    /// Whether this case of this claim is asked for.
+    pub fn wants_case(&self, id: &str, case: &str) -> bool {
+        self.wants_some(id, |asked| asked == case)
+    }
+
+    /// Whether a case like `these` of this claim is asked for.
+    pub fn wants_some(&self, id: &str, these: impl Fn(&str) -> bool) -> bool {
+        self.only.is_empty() || self.asked().any(|(number, case)| number == id && case.is_none_or(&these))
     }
 
     /// Whether a claim is asked for that is none of these.
     pub fn wants_beside(&self, claims: &[&str]) -> bool {
-        self.only.is_empty() || self.only.iter().any(|id| !claims.contains(&id.as_str()))
+        self.only.is_empty() || self.asked().any(|(id, _)| !claims.contains(&id))
     }
 
     fn common(&self, precondition: Precondition) -> Common<'_> {

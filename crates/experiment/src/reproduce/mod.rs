@@ -182,16 +182,16 @@ impl Paper {
         serde_json::from_str(self.full_only).expect("an experiment that ships is well formed")
     }
 
-    /// Measures every claim; `quick` says that this is the quick form.
-    pub fn reproduce(&self, lab: &Lab, quick: bool) -> Result<Reproduction, Failure> {
+    /// Measures every claim that is asked for.
+    pub fn reproduce(&self, lab: &Lab) -> Result<Reproduction, Failure> {
         let expected = self.expected();
         let Findings { measured, figures, tables } = (self.measure)(lab)?;
         for m in &measured {
             let known = expected.claims.iter().any(|c| c.id == m.id && c.case == m.case);
             assert!(known, "{} {} is measured but not in expected.json", m.id, m.case);
         }
-        let full_only = if quick { self.full_only() } else { Vec::new() };
-        let asked = expected.claims.iter().filter(|claim| lab.wants(&[&claim.id]));
+        let full_only = if lab.quick { self.full_only() } else { Vec::new() };
+        let asked = expected.claims.iter().filter(|claim| lab.wants_case(&claim.id, &claim.case));
         let outcomes = asked.map(|claim| {
             let open = full_only.iter().any(|(id, case)| *id == claim.id && *case == claim.case);
             outcome(claim, &measured, open)

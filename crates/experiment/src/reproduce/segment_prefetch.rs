@@ -4,7 +4,8 @@
 //! One request outstanding, as one user of a personal computer has. Bandwidth is bytes of the host by the time of all
 //! requests. The baseline is the same driver without the scheme: frames of a segment, least recently used, and no command is
 //! longer than a segment with either (S0-30). Every replay starts with nothing in memory, as the paper's does; Fig 8
-//! replays the trace five times in a row. Two set-ups go through Fig 6 to 8: [`BARE`] and [`KERNEL`].
+//! replays the trace five times in a row. Two set-ups go through Fig 6 to 8: [`BARE`] and [`KERNEL`]. Prefetchers and caches that are younger
+//! race the scheme on bare chips (B0-8, B0-17).
 
 use super::lab::{Lab, Load, Results, Setup};
 use super::{Figure, Findings, Measured, Paper, Shape};
@@ -44,6 +45,21 @@ const ADAPTIVE: &str = "{ kind = \"adaptive-culling\" }";
 const ADAPTIVE_PAPER: &str = "{ kind = \"adaptive-culling\", trigger = \"b1\" }";
 const FIXED: &str = "{ kind = \"fixed-culling\" }";
 const ONLY: &str = "{ kind = \"segment-prefetch-only\" }";
+/// Prefetchers that race the scheme, each with the replacement that its authors have, or LRU of blocks.
+const PREFETCHERS: [(&str, &str, &str); 4] = [
+    ("SARC", READ_AHEAD, "{ kind = \"sarc\" }"),
+    ("AMP", "{ kind = \"amp\" }", "{ kind = \"lru\" }"),
+    ("AMP and SARC", "{ kind = \"amp\" }", "{ kind = \"sarc\" }"),
+    ("MITHRIL", "{ kind = \"mithril\" }", "{ kind = \"lru\" }"),
+];
+/// Replacement that races adaptive culling, behind the same prefetching of segments.
+const CACHES: [(&str, &str); 5] = [
+    ("ARC", "{ kind = \"arc\" }"),
+    ("LIRS", "{ kind = \"lirs\" }"),
+    ("LeCaR", "{ kind = \"lecar\" }"),
+    ("S3-FIFO", "{ kind = \"s3-fifo\" }"),
+    ("SIEVE", "{ kind = \"sieve\" }"),
+];
 
 /// Where the driver stands.
 #[derive(Clone, Copy)]
@@ -62,6 +78,12 @@ const KERNEL: Driver = Driver { prefix: "kernel, ", text: UNDER_KERNEL };
 impl Driver {
     fn case(self, name: &str) -> String {
         format!("{}{name}", self.prefix)
+    }
+
+    /// Whether a case of it is asked for, of one of these claims.
+    fn is_wanted(self, lab: &Lab, claims: &[&str]) -> bool {
+        let of_it = |case: &str| case.starts_with(KERNEL.prefix) != self.is_bare();
+        claims.iter().any(|id| lab.wants_some(id, of_it))
     }
 
     fn is_bare(self) -> bool {
@@ -84,20 +106,38 @@ fn measure(lab: &Lab) -> Result<Findings, Failure> {
         calibration(lab, &mut found)?;
     }
     for driver in [BARE, KERNEL] {
-        if lab.wants(&["C0-4", "C0-5", "C0-6", "C0-7", "C0-8"]) {
+        if driver.is_wanted(lab, &["C0-4", "C0-5", "C0-6", "C0-7", "C0-8"]) {
             fig6(lab, driver, &mut found)?;
         }
-        if lab.wants(&["C0-9", "C0-10"]) {
+        if driver.is_wanted(lab, &["C0-9", "C0-10"]) {
             fig7(lab, driver, &mut found)?;
         }
-        if lab.wants(&["C0-11", "C0-12", "C0-13", "C0-14"]) {
+        if driver.is_wanted(lab, &["C0-11", "C0-12", "C0-13", "C0-14"]) {
             fig8(lab, driver, &mut found)?;
         }
     }
     if lab.wants(&["C0-15"]) {
         optimum(lab, &mut found)?;
     }
+    if lab.wants(&["B0-8"]) {
+        prefetchers(lab, &mut found)?;
+    }
+    for (case, load) in [("T1", t1_five_times()), ("phase change", two_phases(lab))] {
+        if lab.wants_some("B0-17", |asked| asked.starts_with(case)) {
+            caches(lab, case, &load, &mut found)?;
+        }
+    }
     Ok(found)
+}
+
+/// The load of Fig 8.
+fn t1_five_times() -> Load {
+    Load::plain("pcmark-t1").cold().repeated(5)
+}
+
+/// A load that changes three times between what needs a long L1 and what needs a long L2.
+fn two_phases(lab: &Lab) -> Load {
+    Load::plain("two-phases").with("phase", (lab.requests / 4).max(1)).cold()
 }
 
 fn setup(label: String, memory: u64, segment: u64, prefetch: &str, replacement: &str) -> Setup {
@@ -323,7 +363,7 @@ fn fig8(lab: &Lab, driver: Driver, found: &mut Findings) -> Result<(), Failure> 
     let setups = ALL_SEGMENTS.iter().flat_map(|&kib| {
         policies.map(|(name, policy)| driver.setup(format!("{name} {kib}"), 128, kib, SEGMENT, policy))
     });
-    let load = Load::plain("pcmark-t1").cold().repeated(5);
+    let load = t1_five_times();
     let load = if driver.is_bare() { load } else { Load { requests: Some(lab.requests * 5), ..load } };
     let setups: Vec<Setup> = setups.collect();
     let results = lab.run(&setups, &load)?;
@@ -374,6 +414,12 @@ fn fig8(lab: &Lab, driver: Driver, found: &mut Findings) -> Result<(), Failure> 
     let reason = format!("{operations} changes of lists for {met} blocks");
     let each = operations as f64 / met.max(1) as f64;
     found.measured.push(measured("C0-13", "T1", each, single, reason));
+    found.moot_unless(false, "any list in the order of use changes once for each block");
+    let alone = counter(of("segment prefetch only", 4), "list_operations");
+    let reason = format!("{operations} changes of lists against {alone} of segment prefetching alone");
+    let beyond = (operations as f64 / alone.max(1) as f64 - 1.0) * 100.0;
+    found.measured.push(measured("C0-13", "T1, beyond prefetching alone", beyond, single, reason));
+    found.moot_unless(operations != alone, "nothing was culled");
     let large = of("adaptive culling", 32);
     let bytes = counter(large, "metadata_bytes");
     let reason = format!("{bytes} bytes, {} for each block", counter(large, "metadata_bytes_per_block"));
@@ -402,6 +448,49 @@ fn fig8_figure(title: &str, policies: &[(&str, &str)], results: &Results) -> Fig
     Figure { shape: Shape::Log, title: title.into(), x: "segment, KiB (log scale)", y, lines }
 }
 
+/// B0-8: the scheme with segments of 32 KiB against the best of [`PREFETCHERS`], 512 MiB.
+fn prefetchers(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    let of = |name: &str, prefetch, policy| setup(name.into(), 512, 32, prefetch, policy);
+    let mut setups = vec![of("scheme", SEGMENT, ADAPTIVE), of("base", NONE, BASE)];
+    setups.extend(PREFETCHERS.map(|(name, prefetch, policy)| of(name, prefetch, policy)));
+    for (case, trace) in TRACES {
+        if !lab.wants_case("B0-8", case) {
+            continue;
+        }
+        let results = lab.run(&setups, &Load::plain(trace).cold())?;
+        let scheme = &results["scheme"];
+        let best = PREFETCHERS.iter().map(|(name, ..)| us(&results[*name])).fold(f64::MAX, f64::min);
+        let words = setups.iter().map(|s| format!("{} {:.1}", s.label, us(&results[&s.label])));
+        let reason = format!("mean us: {}", words.collect::<Vec<_>>().join(", "));
+        found.measured.push(measured("B0-8", case, best / us(scheme), scheme, reason));
+    }
+    Ok(())
+}
+
+/// B0-17: adaptive culling against each of [`CACHES`], 128 MiB, segments of 32 KiB.
+fn caches(lab: &Lab, load_name: &str, load: &Load, found: &mut Findings) -> Result<(), Failure> {
+    let of = |name: &str, policy| setup(name.into(), 128, 32, SEGMENT, policy);
+    let mut setups = vec![of("adaptive", ADAPTIVE)];
+    setups.extend(CACHES.map(|(name, policy)| of(name, policy)));
+    let results = lab.run(&setups, load)?;
+    let adaptive = &results["adaptive"];
+    for (name, _) in CACHES {
+        let other = &results[name];
+        let reason = format!(
+            "{:.1} against {:.1} us, hits {:.1} and {:.1} %",
+            us(other),
+            us(adaptive),
+            hit_percent(other),
+            hit_percent(adaptive)
+        );
+        let case = format!("{load_name}, {name}");
+        found.measured.push(measured("B0-17", &case, us(other) / us(adaptive), adaptive, reason));
+        let apart = other.all.mean_ns != adaptive.all.mean_ns;
+        found.moot_unless(apart, "both keep all that is read twice");
+    }
+    Ok(())
+}
+
 /// C0-15: the length of L1 that is found, beside the best one of many; and how it gets there.
 fn optimum(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     let load = Load::plain("pcmark-t1");
@@ -418,7 +507,7 @@ fn optimum(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 
 /// C0-15: the same on a load that changes three times between what needs a long L1 and what needs a long L2.
 fn phase_change(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
-    let load = Load::plain("two-phases").with("phase", (lab.requests / 4).max(1)).cold();
+    let load = two_phases(lab);
     let search = search(lab, &load)?;
     let adaptive = &search.results["adaptive"];
     let words = ["adaptive", "adaptive, S = 8", "adaptive, trigger of the paper"].map(|n| search.in_words(n));

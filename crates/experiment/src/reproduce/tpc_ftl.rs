@@ -24,6 +24,8 @@ const DFTL: &str = include_str!("../../experiments/02-tpc-ftl/dftl.toml");
 const TPC: &str = include_str!("../../experiments/02-tpc-ftl/tpc-ftl.toml");
 
 const TRACES: [&str; 3] = ["financial1", "financial2", "websearch1"];
+/// Maps that race TPC-FTL, and their words in a stack file.
+const RIVALS: [(&str, &str); 2] = [("CFTL", "cftl"), ("TPFTL", "tpftl")];
 /// The sizes of the map cache in Fig 6, in KiB.
 const SWEEP: [u64; 8] = [8, 16, 32, 64, 128, 256, 512, 1024];
 /// Mean requests of a sequential run in the sweep over run lengths.
@@ -31,7 +33,7 @@ const RUNS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 fn measure(lab: &Lab) -> Result<Findings, Failure> {
     let mut found = Findings::default();
-    if lab.wants_beside(&["C2-13", "O2-4"]) {
+    if lab.wants_beside(&["C2-13", "O2-4", "B2-9"]) {
         traces(lab, &mut found)?;
     }
     if lab.wants(&["C2-13"]) {
@@ -40,7 +42,28 @@ fn measure(lab: &Lab) -> Result<Findings, Failure> {
     if lab.wants(&["O2-4"]) {
         unchanged_first(lab, &mut found)?;
     }
+    if lab.wants(&["B2-9"]) {
+        rivals(lab, &mut found)?;
+    }
     Ok(found)
+}
+
+/// B2-9: maps of the same memory that know runs of pages too, on the traces of the paper.
+fn rivals(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    let map = |kind: &str| ("device.ssd.mapping", format!("{{ kind = \"{kind}\", cmt_size = \"128 KiB\" }}"));
+    let mut setups = vec![setup("TPC-FTL", TPC, &[])];
+    setups.extend(RIVALS.map(|(name, kind)| setup(name, TPC, &[map(kind)])));
+    for trace in TRACES {
+        let results = lab.run(&setups, &Load::plain(trace))?;
+        let tpc = &results["TPC-FTL"];
+        for (name, _) in RIVALS {
+            let other = &results[name];
+            let reason = format!("{:.1} against {:.1} us", mean_us(other), mean_us(tpc));
+            let case = format!("{trace}, {name}");
+            found.measured.push(measured("B2-9", &case, mean_us(other) / mean_us(tpc), tpc, reason));
+        }
+    }
+    Ok(())
 }
 
 /// What is measured on the traces of the paper.

@@ -131,6 +131,11 @@ impl SsdConfig {
             let why = format!("{}/{} of a tenant's units is no share below 1", trigger.num, trigger.den);
             return Err(BuildError::at("tenant_gc_threshold", why));
         }
+        if self.tenant_gc_threshold.is_some() && self.gc.paced_from() == 0 {
+            let why = "with `gc.mode = \"foreground\"` nothing is cleared before a write finds no room, so that no share begins it: leave it out, or take \
+                       `gc.mode = \"incremental\"`";
+            return Err(BuildError::at("tenant_gc_threshold", why));
+        }
         isolation.check()?;
         if isolation.lends() && !self.gc.separate_frontier {
             return refuse(

@@ -330,6 +330,10 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
             "tenant_gc_threshold",
         ),
         (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\ntenant_gc_threshold = 0.1\ngc = { mode = \"foreground\" }",
+            "tenant_gc_threshold",
+        ),
+        (
             "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_pool_below = 2 }",
             "isolation.return_pool_below",
         ),

@@ -1,8 +1,9 @@
 //! Fig 7 and 8: completed writes and response over the load, for every scheme and every reading of Hete-Mr, with the
-//! comparators of today; and how much of it is borrowed (W1-6).
+//! comparators of today; and how much of it is borrowed (W1-6). What is run follows from the claims that are asked for. The quick
+//! form leaves out loads, and arrangements that no claim is about.
 
 use super::{
-    CAP, Drive, HDD_1, HDD_MR, HETE_MR, MLC, RAID_0, SSD_1, SSD_MR, STRIPED, counter, measured, more, setup,
+    CAP, Drive, HDD_1, HDD_MR, HETE_MR, RAID_0, SSD_1, SSD_MR, STRIPED, counter, measured, more, setup,
     small_files,
 };
 use crate::failure::Failure;
@@ -39,6 +40,13 @@ const DEFAULTS: &[(&str, &str)] = &[
 const BEHIND: &[(&str, &str)] =
     &[("device.mirror.write_ack", "\"leader\""), ("device.mirror.write_behind", "256")];
 
+/// Loads of the quick form. The last is more than any scheme of a claim completes, and stands for all above the one before it.
+const QUICK: [u64; 4] = [40, 80, 120, 320];
+/// Labels that are no reading of Hete-Mr.
+const SSD: &str = "SSD-1";
+const TWO: &str = "SSD-Mr";
+const DISK: &str = "HDD-1";
+
 /// One scheme at every load.
 struct Curve {
     /// Completed writes a second.
@@ -48,11 +56,6 @@ struct Curve {
 }
 
 impl Curve {
-    fn of(runs: &[Runs], label: &str) -> Curve {
-        let each = |figure: fn(&Watched) -> f64| runs.iter().map(|r| figure(&r[label])).collect();
-        Curve { done: each(|w| w.times.per_second()), response: each(|w| w.times.mean_ms()) }
-    }
-
     fn most(&self) -> f64 {
         self.done.iter().copied().fold(0.0, f64::max)
     }
@@ -66,15 +69,94 @@ impl Curve {
     }
 }
 
-/// What the claims need, and with the drive of the stack files other arrangements too.
-fn setups(drive: Drive) -> Vec<Setup> {
-    let mut all = vec![
-        drive.setup("SSD-1", SSD_1, &[]),
-        drive.setup("SSD-Mr", SSD_MR, &[]),
-        drive.setup("HDD-1", HDD_1, &[]),
-    ];
-    all.extend(READINGS.map(|(name, set)| drive.setup(name, HETE_MR, set)));
-    if drive.prefix.is_empty() {
+/// Every setup at the loads of this form.
+struct Sweep {
+    loads: &'static [u64],
+    runs: Vec<Runs>,
+}
+
+impl Sweep {
+    fn run(lab: &Lab, setups: &[Setup]) -> Result<Sweep, Failure> {
+        let loads: &'static [u64] = if lab.quick { &QUICK } else { &LOADS };
+        let runs = loads.iter().map(|&load| lab.watch(setups, &small_files(load), CAP));
+        Ok(Sweep { loads, runs: runs.collect::<Result<_, _>>()? })
+    }
+
+    /// At each of all loads; where one was not run, the next greater one stands for it.
+    fn curve(&self, label: &str) -> Curve {
+        let mut curve = Curve { done: Vec::new(), response: Vec::new() };
+        for load in LOADS {
+            let n = self.loads.iter().position(|&l| l >= load).expect("the last load is the greatest");
+            let times = &self.runs[n][label].times;
+            let most = if self.loads[n] == load { f64::MAX } else { load as f64 };
+            curve.done.push(times.per_second().min(most));
+            curve.response.push(times.mean_ms());
+        }
+        curve
+    }
+
+    /// The run at the greatest load.
+    fn last(&self, label: &str) -> &Watched {
+        &self.runs[self.runs.len() - 1][label]
+    }
+}
+
+/// A row: number and case of a claim, and the curves that it rests on.
+struct Row {
+    id: &'static str,
+    case: &'static str,
+    curves: Vec<&'static str>,
+}
+
+/// What is claimed of a drive.
+fn rows(drive: Drive) -> Vec<Row> {
+    let row = |id, case, curves: &[&'static str]| Row { id, case, curves: curves.to_vec() };
+    let mut rows = vec![row("C1-5", TWO, &[TWO, SSD])];
+    for (name, _) in readings(drive) {
+        rows.extend([
+            row("C1-1", name, &[name, TWO]),
+            row("C1-2", name, &[name, TWO]),
+            row("C1-3", name, &[name, SSD]),
+        ]);
+        if drive.is_whole() && name.starts_with("ack") {
+            rows.push(row("C1-4", name, &[name, SSD, TWO]));
+        }
+    }
+    if !drive.is_whole() {
+        return rows;
+    }
+    rows.extend([
+        row("C1-2", "SSD-Mr, most", &[TWO]),
+        row("C1-2", "Hete-Mr, most", &["ack first"]),
+        row("C1-3", "of the abstract", &["ack first", TWO]),
+        row("C1-6", SSD, &[SSD]),
+        row("C1-6", TWO, &[TWO]),
+        row("C1-6", "Hete-Mr", &["ack first"]),
+        row("W1-6", "bounded", &["bounded", SSD, DISK]),
+        row("W1-6", "unbounded", &["ack first"]),
+    ]);
+    if drive.open {
+        rows.extend([
+            row("C1-6", "SSD-1, beyond it", &[SSD]),
+            row("C1-6", "SSD-Mr, beyond it", &[TWO]),
+            row("C1-6", "Hete-Mr, beyond it", &["ack first"]),
+        ]);
+    }
+    rows
+}
+
+/// Readings of Hete-Mr that a drive is measured with.
+fn readings(drive: Drive) -> impl Iterator<Item = (&'static str, &'static [(&'static str, &'static str)])> {
+    READINGS.into_iter().filter(move |(name, _)| drive.is_whole() || READINGS_MLC.contains(name))
+}
+
+/// What `rows` rest on; where no claim is asked for in particular and there is time, with the drive of the stack files other arrangements too.
+fn setups(lab: &Lab, drive: Drive, rows: &[Row]) -> Vec<Setup> {
+    let schemes = [(SSD, SSD_1), (TWO, SSD_MR), (DISK, HDD_1)];
+    let mut all: Vec<Setup> = schemes.map(|(name, text)| drive.setup(name, text, &[])).into();
+    all.extend(readings(drive).map(|(name, set)| drive.setup(name, HETE_MR, set)));
+    all.retain(|setup| rows.iter().any(|row| row.curves.contains(&setup.label.as_str())));
+    if drive.prefix.is_empty() && lab.only.is_empty() && !lab.quick {
         all.extend([
             setup("HDD-Mr", HDD_MR, &[]),
             setup("as shipped", HETE_MR, DEFAULTS),
@@ -87,73 +169,52 @@ fn setups(drive: Drive) -> Vec<Setup> {
 }
 
 pub(super) fn measure(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
-    let setups = setups(drive);
-    let runs = sweep(lab, &setups)?;
-    let curve = |label: &str| Curve::of(&runs, label);
-    let (ssd, mirror, disk) = (curve("SSD-1"), curve("SSD-Mr"), curve("HDD-1"));
-    for (name, _) in READINGS {
-        let (case, curve, from) = (drive.case(name), curve(name), &runs[7][name].result);
-        throughput(&case, &curve, &mirror, from, found);
-        response(&case, &curve, &ssd, from, found);
-        if name.starts_with("ack") {
-            in_order(&case, &curve, [&ssd, &mirror], from, found);
+    let mut rows = rows(drive);
+    rows.retain(|row| lab.wants_case(row.id, &drive.case(row.case)));
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let setups = setups(lab, drive, &rows);
+    let sweep = Sweep::run(lab, &setups)?;
+    for row in &rows {
+        judge(drive, row, &sweep, found);
+    }
+    if lab.only.is_empty() {
+        match drive.prefix {
+            "" => figures(&sweep, &setups, found),
+            _ => figures_again(drive.words, &sweep, &setups, found),
         }
-    }
-    let first = curve("ack first");
-    let from = &runs[7]["ack first"].result;
-    for (name, curve) in [("SSD-Mr, most", &mirror), ("Hete-Mr, most", &first)] {
-        found.measured.push(measured("C1-2", &drive.case(name), curve.most(), from, in_words(&curve.done)));
-    }
-    let less = -more(first.mean_response(), mirror.mean_response());
-    let reason = format!("{} against {} ms", in_words(&first.response), in_words(&mirror.response));
-    found.measured.push(measured("C1-3", &drive.case("of the abstract"), less, from, reason));
-    let slower = more(mirror.mean_response(), ssd.mean_response());
-    let reason = format!("{} against {} ms", in_words(&mirror.response), in_words(&ssd.response));
-    found.measured.push(measured("C1-5", &drive.case("SSD-Mr"), slower, &runs[7]["SSD-Mr"].result, reason));
-    for (name, curve) in [("SSD-1", &ssd), ("SSD-Mr", &mirror), ("Hete-Mr", &first)] {
-        knee(&drive.case(name), curve, from, found);
-        if !drive.prefix.is_empty() {
-            decline(&drive.case(&format!("{name}, beyond it")), curve, from, found);
-        }
-    }
-    borrowed(drive, &runs, [&curve("bounded"), &ssd, &disk], found);
-    if drive.prefix.is_empty() {
-        figures(&runs, &setups, found);
-    } else {
-        figures_again("with the paper's pair", &runs, &setups, found);
     }
     Ok(())
 }
 
-fn readings_mlc() -> impl Iterator<Item = (&'static str, &'static [(&'static str, &'static str)])> {
-    READINGS.into_iter().filter(|(name, _)| READINGS_MLC.contains(name))
-}
-
-/// Every setup at every load.
-fn sweep(lab: &Lab, setups: &[Setup]) -> Result<Vec<Runs>, Failure> {
-    LOADS.iter().map(|&load| lab.watch(setups, &small_files(load), CAP)).collect()
-}
-
-/// The claims about drives that freeze once more, with a drive that does so for longer.
-pub(super) fn measure_mlc(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
-    let mut setups = vec![MLC.setup("SSD-1", SSD_1, &[]), MLC.setup("SSD-Mr", SSD_MR, &[])];
-    setups.extend(readings_mlc().map(|(name, set)| MLC.setup(name, HETE_MR, set)));
-    let runs = sweep(lab, &setups)?;
-    let (ssd, mirror) = (Curve::of(&runs, "SSD-1"), Curve::of(&runs, "SSD-Mr"));
-    for name in READINGS_MLC {
-        let (case, curve, from) = (MLC.case(name), Curve::of(&runs, name), &runs[7][name].result);
-        throughput(&case, &curve, &mirror, from, found);
-        response(&case, &curve, &ssd, from, found);
+/// One row.
+fn judge(drive: Drive, row: &Row, sweep: &Sweep, found: &mut Findings) {
+    let case = &drive.case(row.case);
+    let curves: Vec<Curve> = row.curves.iter().map(|label| sweep.curve(label)).collect();
+    let from = &sweep.last(row.curves[0]).result;
+    match (row.id, &curves[..]) {
+        ("C1-1", [ours, mirror]) => throughput(case, ours, mirror, from, found),
+        ("C1-2", [ours, mirror]) => most(case, ours, mirror, from, found),
+        ("C1-2", [ours]) => {
+            found.measured.push(measured("C1-2", case, ours.most(), from, in_words(&ours.done)));
+        }
+        ("C1-3", [ours, other]) => response("C1-3", case, [ours, other], -1.0, from, found),
+        ("C1-5", [mirror, ssd]) => response("C1-5", case, [mirror, ssd], 1.0, from, found),
+        ("C1-4", [ours, ssd, mirror]) => in_order(case, ours, [ssd, mirror], from, found),
+        ("C1-6", [ours]) if row.case.ends_with("beyond it") => {
+            decline(case, ours, from, found);
+            found.moot_unless(sweep.loads.len() == LOADS.len(), "one load stands for all that are too much");
+        }
+        ("C1-6", [ours]) => knee(case, ours, from, found),
+        ("W1-6", [ours, ssd, disk]) => bounded(case, [ours, ssd, disk], from, found),
+        ("W1-6", _) => unbounded(case, sweep.last(row.curves[0]), found),
+        (id, curves) => unreachable!("{id} rests on {} curves", curves.len()),
     }
-    let slower = more(mirror.mean_response(), ssd.mean_response());
-    let reason = format!("{} against {} ms", in_words(&mirror.response), in_words(&ssd.response));
-    found.measured.push(measured("C1-5", &MLC.case("SSD-Mr"), slower, &runs[7]["SSD-Mr"].result, reason));
-    figures_again("with a drive of MLC", &runs, &setups, found);
-    Ok(())
 }
 
 /// Fig 7 and 8 of a set-up that is not the first.
-fn figures_again(whose: &str, runs: &[Runs], setups: &[Setup], found: &mut Findings) {
+fn figures_again(whose: &str, sweep: &Sweep, setups: &[Setup], found: &mut Findings) {
     for (title, y, of) in [
         (
             format!("Fig 7 {whose}: completed writes"),
@@ -163,7 +224,7 @@ fn figures_again(whose: &str, runs: &[Runs], setups: &[Setup], found: &mut Findi
         (format!("Fig 8 {whose}: mean response"), "mean response, ms", |c| &c.response),
     ] {
         let line = |s: &Setup| {
-            let curve = Curve::of(runs, &s.label);
+            let curve = sweep.curve(&s.label);
             let points = LOADS.iter().zip(of(&curve)).map(|(&load, &value)| (load as f64, value));
             (s.label.clone(), points.collect())
         };
@@ -177,12 +238,16 @@ fn in_words(line: &[f64]) -> String {
     line.iter().map(|v| format!("{v:.1}")).collect::<Vec<_>>().join(" ")
 }
 
-/// C1-1, C1-2.
+/// C1-1.
 fn throughput(case: &str, curve: &Curve, mirror: &Curve, from: &RunResult, found: &mut Findings) {
     let (ours, theirs) = (in_words(&curve.done), in_words(&mirror.done));
     let gain = more(curve.mean_done(), mirror.mean_done());
     let reason = format!("writes/s from 40 to 320: {ours}; SSD-Mr {theirs}");
     found.measured.push(measured("C1-1", case, gain, from, reason));
+}
+
+/// C1-2.
+fn most(case: &str, curve: &Curve, mirror: &Curve, from: &RunResult, found: &mut Findings) {
     let reason = format!(
         "{:.1} against {:.1} writes/s; legs delayed {} and {} times, {:.0} MB wait at the end of 320/s",
         curve.most(),
@@ -194,11 +259,18 @@ fn throughput(case: &str, curve: &Curve, mirror: &Curve, from: &RunResult, found
     found.measured.push(measured("C1-2", case, more(curve.most(), mirror.most()), from, reason));
 }
 
-/// C1-3.
-fn response(case: &str, curve: &Curve, ssd: &Curve, from: &RunResult, found: &mut Findings) {
-    let less = -more(curve.mean_response(), ssd.mean_response());
-    let reason = format!("{} against {} ms", in_words(&curve.response), in_words(&ssd.response));
-    found.measured.push(measured("C1-3", case, less, from, reason));
+/// C1-3, C1-5: by how much one answers later than the other, or with `sign` below zero earlier.
+fn response(
+    id: &'static str,
+    case: &str,
+    [one, other]: [&Curve; 2],
+    sign: f64,
+    from: &RunResult,
+    found: &mut Findings,
+) {
+    let value = sign * more(one.mean_response(), other.mean_response());
+    let reason = format!("{} against {} ms", in_words(&one.response), in_words(&other.response));
+    found.measured.push(measured(id, case, value, from, reason));
 }
 
 /// C1-4: the loads at which the mirror of unlike legs answers first, and two drives last.
@@ -234,10 +306,8 @@ fn waiting(r: &RunResult) -> f64 {
 }
 
 /// W1-6: what a bound leaves of it.
-fn borrowed(drive: Drive, runs: &[Runs], [bounded, ssd, disk]: [&Curve; 3], found: &mut Findings) {
+fn bounded(case: &str, [bounded, ssd, disk]: [&Curve; 3], kept: &RunResult, found: &mut Findings) {
     let slower = ssd.most().min(disk.most());
-    let free = &runs[7]["ack first"];
-    let kept = &runs[7]["bounded"].result;
     let reason = format!(
         "{:.1} writes/s; the drive alone {:.1}, the disk alone {:.1}; at most {:.0} MB on one leg only",
         bounded.most(),
@@ -245,23 +315,15 @@ fn borrowed(drive: Drive, runs: &[Runs], [bounded, ssd, disk]: [&Curve; 3], foun
         disk.most(),
         counter(kept, "mirror", "exposed_bytes_max") as f64 / 1e6,
     );
-    found.measured.push(measured("W1-6", &drive.case("bounded"), bounded.most() / slower, kept, reason));
+    found.measured.push(measured("W1-6", case, bounded.most() / slower, kept, reason));
+}
+
+/// W1-6: what waits where nothing bounds it.
+fn unbounded(case: &str, free: &Watched, found: &mut Findings) {
     let seconds = free.times.seconds();
     let reason = format!("{:.0} MB wait after {seconds:.0} s", waiting(&free.result));
-    let case = drive.case("unbounded");
-    found.measured.push(measured("W1-6", &case, waiting(&free.result) / seconds, &free.result, reason));
-    if !drive.prefix.is_empty() {
-        return;
-    }
-    found.figures.push(Figure {
-        shape: Shape::Lines,
-        title: "Borrowed time: what waits for a leg at 320 writes/s".into(),
-        x: "seconds",
-        y: "in the delay queues, MB",
-        lines: ["ack first", "one at a time", "bounded", "as shipped"]
-            .map(|label| (label.to_string(), queues(&runs[7][label])))
-            .into(),
-    });
+    let each_second = waiting(&free.result) / seconds;
+    found.measured.push(measured("W1-6", case, each_second, &free.result, reason));
 }
 
 /// The delay queues over a run.
@@ -273,15 +335,25 @@ fn queues(run: &Watched) -> Vec<(f64, f64)> {
     points.map(|(at, (a, b))| (at.0 as f64 / 1e9, (a + b) as f64 / 1e6)).collect()
 }
 
-/// Fig 7 and 8, and the comparators.
-fn figures(runs: &[Runs], setups: &[Setup], found: &mut Findings) {
+/// Fig 7 and 8, borrowed time, and the comparators where they were run.
+fn figures(sweep: &Sweep, setups: &[Setup], found: &mut Findings) {
     let names: Vec<&str> = setups.iter().map(|s| s.label.as_str()).collect();
     let split = names.iter().position(|n| *n == "HDD-Mr").unwrap_or(names.len());
-    let others: Vec<&str> =
-        ["SSD-1", "ack first"].into_iter().chain(names[split..].iter().copied()).collect();
+    let queued = ["ack first", "one at a time", "bounded", "as shipped"];
+    found.figures.push(Figure {
+        shape: Shape::Lines,
+        title: "Borrowed time: what waits for a leg at 320 writes/s".into(),
+        x: "seconds",
+        y: "in the delay queues, MB",
+        lines: queued
+            .into_iter()
+            .filter(|label| names.contains(label))
+            .map(|label| (label.to_string(), queues(sweep.last(label))))
+            .collect(),
+    });
     let lines = |labels: &[&str], of: fn(&Curve) -> &Vec<f64>| {
         let line = |label: &&str| {
-            let curve = Curve::of(runs, label);
+            let curve = sweep.curve(label);
             let points = LOADS.iter().zip(of(&curve)).map(|(&load, &value)| (load as f64, value));
             ((*label).to_string(), points.collect())
         };
@@ -294,6 +366,10 @@ fn figures(runs: &[Runs], setups: &[Setup], found: &mut Findings) {
     let (done, answer) = ("writes completed, 1/s", "mean response, ms");
     draw("Fig 7: completed writes, each reading of Hete-Mr", done, lines(&names[..split], |c| &c.done));
     draw("Fig 8: mean response, each reading of Hete-Mr", answer, lines(&names[..split], |c| &c.response));
+    if split == names.len() {
+        return;
+    }
+    let others: Vec<&str> = [SSD, "ack first"].into_iter().chain(names[split..].iter().copied()).collect();
     draw("Completed writes beside other arrangements", done, lines(&others, |c| &c.done));
     draw("Mean response beside other arrangements", answer, lines(&others, |c| &c.response));
 }

@@ -23,17 +23,60 @@ pub const PAPER: Paper = Paper {
 };
 
 fn measure(lab: &Lab) -> Result<Findings, Failure> {
-    let all: Vec<Runs> = LOADS.iter().map(|load| Runs::of(lab, load)).collect::<Result<_, _>>()?;
-    let mut found = Findings::default();
-    for runs in &all {
-        verdicts::ratios(runs, &mut found);
-        verdicts::zones(runs, &mut found);
-        verdicts::readings(runs, &mut found);
-        verdicts::others(runs, &mut found);
+    let (mut found, mut all) = (Findings::default(), Vec::new());
+    for load in LOADS {
+        let groups: Vec<Group> = Group::ALL.into_iter().filter(|group| group.is_wanted(lab, load)).collect();
+        if groups.is_empty() {
+            continue;
+        }
+        let runs = Runs::of(lab, load, &groups)?;
+        for group in groups {
+            match group {
+                Group::Ratios => verdicts::ratios(&runs, &mut found),
+                Group::Zones => verdicts::zones(&runs, &mut found),
+                Group::Readings => verdicts::readings(&runs, &mut found),
+                Group::Others => verdicts::others(&runs, &mut found),
+            }
+        }
+        all.push(runs);
     }
-    verdicts::in_general(&all, &mut found);
-    verdicts::figures(&all, &mut found);
+    if lab.wants_case("C4-4", GENERAL) {
+        verdicts::in_general(&all, &mut found);
+    }
+    if lab.only.is_empty() {
+        verdicts::figures(&all, &mut found);
+    }
     Ok(found)
+}
+
+/// The case of C4-4 that is about all loads.
+const GENERAL: &str = "in general";
+
+/// Claims that rest on the same runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Ratios,
+    Zones,
+    Readings,
+    Others,
+}
+
+impl Group {
+    const ALL: [Group; 4] = [Group::Ratios, Group::Zones, Group::Readings, Group::Others];
+
+    fn claims(self) -> &'static [&'static str] {
+        match self {
+            Group::Ratios => &["C4-1", "C4-2", "C4-3", "C4-4", "C4-5", "C4-6"],
+            Group::Zones => &["C4-7"],
+            Group::Readings => &["O4-1", "O4-2", "O4-5", "O4-9", "O4-14", "W4-2", "W4-5"],
+            Group::Others => &["B4-3", "B4-4", "B4-5", "B4-7"],
+        }
+    }
+
+    /// Whether one of its claims is asked for, of this load.
+    fn is_wanted(self, lab: &Lab, load: &str) -> bool {
+        self.claims().iter().any(|id| lab.wants_some(id, |case| case == GENERAL || case.contains(load)))
+    }
 }
 
 #[cfg(test)]
@@ -51,5 +94,19 @@ mod tests {
             assert!(measured.is_some(), "{} {}", claim.id, claim.case);
         }
         assert!(found.measured.iter().all(|m| m.value.is_some() || !m.reason.is_empty()));
+    }
+
+    /// What is run follows from what is asked for, and comes out the same.
+    #[test]
+    fn a_case_that_is_asked_for_needs_no_other_load() {
+        let only = ["C4-7 bonnie, energy", "B4-3 bonnie, reads"].map(String::from).into();
+        let some = measure(&Lab { only, ..Lab::small(1_200) }).expect("the stacks are well formed");
+        let all = measure(&Lab::small(1_200)).expect("the stacks are well formed");
+        assert!(some.measured.iter().all(|m| m.case.contains("bonnie")));
+        for m in &some.measured {
+            let same = all.measured.iter().find(|other| other.id == m.id && other.case == m.case);
+            assert_eq!(same.map(|other| other.value), Some(m.value), "{} {}", m.id, m.case);
+        }
+        assert_eq!(some.measured.len(), 2 + 2 + 3 * runs::OTHERS.len());
     }
 }

@@ -1,5 +1,6 @@
 //! The stacks, the loads, and their results.
 
+use super::Group;
 use crate::failure::Failure;
 use crate::reproduce::lab::{Lab, Load, Results, Setup};
 use nandu_sim::RunResult;
@@ -46,10 +47,8 @@ pub const OTHERS: [(&str, &str, Differs); 4] = [
     ),
 ];
 /// Other readings, at half SLC: label, and what differs from the paper's.
-const READINGS: [(&str, Differs); 14] = [
-    ("cold 20", &[("hybrid.mlc_cold_share", "\"20 %\"")]),
+const READINGS: [(&str, Differs); 12] = [
     ("cold 30", &[("hybrid.mlc_cold_share", "\"30 %\"")]),
-    ("cold 50", &[("hybrid.mlc_cold_share", "\"50 %\"")]),
     ("none stays", &[("hybrid.rewrite", "\"never\"")]),
     ("inclusive", &[("hybrid.tiers", "\"inclusive\"")]),
     ("lru", &[("hybrid.append_order", "\"lru\"")]),
@@ -142,22 +141,29 @@ impl Size {
 }
 
 impl Runs {
-    /// Runs everything on one load.
-    pub fn of(lab: &Lab, load: &'static str) -> Result<Runs, Failure> {
+    /// Runs what these groups rest on, on one load.
+    pub(super) fn of(lab: &Lab, load: &'static str, groups: &[Group]) -> Result<Runs, Failure> {
         let is_recorded = lab.recorded.contains_key(load);
         let requests = if is_recorded { lab.describe(&Load::plain(load))?.requests } else { lab.requests };
         let size = Size::new(requests < FEW);
+        let has = |group| groups.contains(&group);
+        let shares = TENTHS.filter(|&tenths| tenths == 5 || has(Group::Ratios));
         let mut setups: Vec<Setup> =
-            TENTHS.map(|tenths| size.share(format!("r {tenths}"), tenths, &[])).collect();
-        setups.extend(READINGS.iter().map(|(label, more)| size.share((*label).into(), 5, more)));
-        setups.extend([0, 10].map(|tenths| size.share(format!("shipped {tenths}"), tenths, SHIPPED)));
-        for (_, case, more) in OTHERS {
+            shares.map(|tenths| size.share(format!("r {tenths}"), tenths, &[])).collect();
+        let readings = READINGS.iter().filter(|(label, _)| match label.starts_with("cold") {
+            true => has(Group::Zones),
+            false => has(Group::Readings),
+        });
+        setups.extend(readings.map(|(label, more)| size.share((*label).into(), 5, more)));
+        for (_, case, more) in OTHERS.into_iter().filter(|_| has(Group::Others)) {
             let more: Vec<(String, &str)> =
                 more.iter().map(|(key, value)| (format!("hybrid.{key}"), *value)).collect();
             let more: Vec<(&str, &str)> = more.iter().map(|(key, value)| (key.as_str(), *value)).collect();
             setups.push(size.share(case.into(), 0, &more));
         }
-        setups.push(size.disk());
+        if has(Group::Others) {
+            setups.push(size.disk());
+        }
         // A benchmark sends the next request when one has ended.
         let cap = (load != "bonnie").then_some(CAP);
         let results = lab.warmed(&setups, &size.load(load, requests, is_recorded), cap)?;

@@ -1,5 +1,6 @@
 //! What came out, claim by claim.
 
+use super::GENERAL;
 use super::runs::{
     HALF, OTHERS, Runs, TENTHS, Way, all_j, counter, disk_j, hit_percent, life, read_us, saturation,
 };
@@ -130,7 +131,7 @@ pub fn in_general(all: &[Runs], found: &mut Findings) {
         all.iter().zip(ratios).map(word).collect::<Vec<_>>().join(", ")
     });
     let least = ratios.map(|ratios| ratios.into_iter().fold(f64::MAX, f64::min));
-    put(found, &all[0], "C4-4", "in general".into(), least, reason);
+    put(found, &all[0], "C4-4", GENERAL.into(), least, reason);
 }
 
 /// One figure of two setups: their ratio and both in words.

@@ -14,8 +14,6 @@ const SIXTEEN: &str = include_str!("../../../experiments/03-shared-space/sixteen
 const PAGES_OF_A: u64 = 16 * 128;
 /// Bytes of a unit of the drive of sixteen planes.
 const UNIT: u64 = 16 * 64 * (64 << 10);
-/// Planes of a die there.
-const PLANES: u32 = 2;
 
 fn setup(label: &str, text: &'static str, set: &[(&str, &str)]) -> Setup {
     let set = set.iter().map(|&(path, value)| (path.to_string(), value.to_string())).collect();
@@ -82,11 +80,14 @@ fn equation_1(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The most operations of a kind that were under way at once; one of a whole die counts for all of its planes.
+/// The most operations of a kind that were under way at once; one of a whole die counts for all of its planes, which are as many as the lanes of
+/// dies have parts.
 fn at_once(spans: &[LaneSpan], what: &str) -> u32 {
+    let parts = spans.iter().filter(|span| span.resource == Resource::Die).filter_map(|span| span.part);
+    let of_a_die = parts.max().map_or(1, |last| last + 1);
     let mut changes: BTreeMap<u64, i64> = BTreeMap::new();
     for span in spans.iter().filter(|span| span.resource == Resource::Die && span.what == what) {
-        let planes = span.part.map_or(PLANES, |_| 1);
+        let planes = span.part.map_or(of_a_die, |_| 1);
         *changes.entry(span.start.0).or_default() += i64::from(planes);
         *changes.entry(span.end.0).or_default() -= i64::from(planes);
     }
@@ -161,5 +162,7 @@ mod tests {
         ];
         assert_eq!((at_once(&spans, "read"), at_once(&spans, "program")), (2, 1));
         assert_eq!((at_once(&spans, "erase"), at_once(&spans, "move")), (2, 0));
+        let wider = [&spans[..], &[span(Some(3), "read", 90, 91)]].concat();
+        assert_eq!(at_once(&wider, "erase"), 4, "a die of four planes");
     }
 }

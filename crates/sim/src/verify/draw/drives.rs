@@ -247,7 +247,10 @@ impl Draft<'_> {
         if rng.below(3) == 0 && may_mix {
             gc += ", separate_frontier = false";
         }
+        // In the foreground no share of erased units begins anything.
+        let has_share = self.text.contains("tenant_gc_threshold");
         match rng.below(4) {
+            0 if has_share => {}
             0 => gc += ", mode = \"foreground\"",
             1 => drop(write!(gc, ", hard_threshold = {}", rng.between(1, start - 1))),
             _ => {}
