@@ -167,6 +167,14 @@ impl BlockBackend for FileBackend {
         }
     }
 
+    fn length(&self) -> Option<ByteLen> {
+        self.file.as_ref()?.length()
+    }
+
+    fn lengthen(&mut self, capacity: ByteLen) {
+        self.capacity = capacity;
+    }
+
     fn file_id(&self) -> Option<FileId> {
         self.file.as_ref().and(self.id)
     }

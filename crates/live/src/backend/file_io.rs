@@ -88,6 +88,12 @@ impl OpenFile {
         (served == Ok(region.len())).then_some(Ok(()))
     }
 
+    /// How long it is now. `None`: it has failed, or cannot be asked.
+    pub fn length(&self) -> Option<ByteLen> {
+        let end = (!self.is_given_up()).then(|| seek(&self.fd, SeekFrom::End(0)));
+        end?.ok().map(ByteLen)
+    }
+
     /// The holes of an extent, by the file system's own account (`SEEK_DATA`, `SEEK_HOLE`). A file system that has none, and a
     /// block device, say that everything is data.
     pub fn holes(&self, offset: ByteOffset, len: ByteLen, push: &mut dyn FnMut(ByteLen, bool) -> bool) {

@@ -117,6 +117,14 @@ pub trait BlockBackend: Send {
         push(len, false);
     }
 
+    /// How long the file or device is that it has open; it may be longer than what is used of it.
+    fn length(&self) -> Option<ByteLen> {
+        None
+    }
+
+    /// So much of it is used from now on.
+    fn lengthen(&mut self, _capacity: ByteLen) {}
+
     /// Which file it has open.
     fn file_id(&self) -> Option<FileId> {
         None

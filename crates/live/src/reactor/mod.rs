@@ -11,6 +11,7 @@ mod conn;
 mod control;
 mod deals;
 mod departures;
+mod grow;
 mod host;
 mod legs;
 mod memory;
@@ -103,6 +104,13 @@ pub enum News {
     Moved {
         /// The leg.
         leg: String,
+        /// What became of the stack file.
+        result: Result<std::path::PathBuf, String>,
+    },
+    /// A device has grown: where the stack file is kept as it was before it said the new sizes, or why it says the old ones.
+    Sized {
+        /// The device.
+        device: String,
         /// What became of the stack file.
         result: Result<std::path::PathBuf, String>,
     },
@@ -202,6 +210,8 @@ pub struct Reactor {
     /// Files that are looked at before they become legs.
     looks: upkeep::Looks,
     spares: spares::Spares,
+    /// Devices that grow.
+    growths: Vec<grow::Growth>,
     /// Legs that are open and wait to be used.
     joining: Vec<upkeep::Joining>,
     outside: Vec<u32>,
@@ -268,6 +278,7 @@ impl Reactor {
             deals: VecDeque::new(),
             looks: upkeep::Looks::new(),
             spares: spares::Spares::default(),
+            growths: Vec::new(),
             joining: Vec::new(),
             outside: Vec::new(),
             bonds: Vec::new(),

@@ -14,7 +14,7 @@ use super::slab::Key;
 use super::{News, Reactor};
 use crate::backend::candidate::FileId;
 use crate::backend::{LegError, Look};
-use nandu_base::{Admin, AdminError, ChildUse, DeviceEvent, Notice};
+use nandu_base::{Admin, AdminError, ByteLen, ChildUse, DeviceEvent, Notice};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +35,17 @@ enum Told {
     Looked(Looked),
     /// The stack file names the file of this leg, or why not; with where it is kept as it was.
     Moved(u32, Result<PathBuf, String>),
+    /// The stack file says the sizes of a device that has grown to so much, or why not.
+    Sized(u32, ByteLen, Result<Option<PathBuf>, String>),
+}
+
+/// Where a thread that writes the stack file tells how it went.
+pub(super) struct Teller(Sender<Told>);
+
+impl Teller {
+    pub fn sizes(&self, device: u32, size: ByteLen, result: Result<Option<PathBuf>, String>) {
+        let _ = self.0.send(Told::Sized(device, size, result)); // nobody listens any more: the server has ended
+    }
 }
 
 /// Files that are being looked at or written.
@@ -85,6 +96,11 @@ impl Reactor {
         }
     }
 
+    /// The stack file, if there is one, and whom to tell when it is written.
+    pub(super) fn where_to_write(&self) -> Option<(PathBuf, Teller)> {
+        Some((self.looks.stack_file.clone()?, Teller(self.looks.sender.clone())))
+    }
+
     /// Begins to look at a file for a leg. False: there is nothing to look at.
     fn look(&mut self, leg: u32, client: Key, why: Look) -> Result<bool, Value> {
         let Some(job) = self.host.leg(leg).backend.look_at(&why) else { return Ok(false) };
@@ -109,6 +125,10 @@ impl Reactor {
                 Told::Looked(looked) => looked,
                 Told::Moved(leg, result) => {
                     self.say_moved(leg, result);
+                    continue;
+                }
+                Told::Sized(device, size, result) => {
+                    self.say_grown(device, size, result);
                     continue;
                 }
             };
@@ -288,7 +308,7 @@ impl Reactor {
         self.news.push(News::Moved { leg: name, result });
     }
 
-    fn wait_for_leg(&mut self, node: u32, client: Key) {
+    pub(super) fn wait_for_leg(&mut self, node: u32, client: Key) {
         if let Some(conn) = self.controls.get_mut(client) {
             conn.waits_for = Some(node);
         }
@@ -374,7 +394,7 @@ impl Reactor {
         self.answer_leg(node, &answer);
     }
 
-    fn answer_leg(&mut self, node: u32, answer: &Value) {
+    pub(super) fn answer_leg(&mut self, node: u32, answer: &Value) {
         self.spare_answered(node, answer);
         for key in self.controls.keys() {
             if let Some(conn) = self.controls.get_mut(key).filter(|conn| conn.waits_for == Some(node)) {

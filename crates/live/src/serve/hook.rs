@@ -40,6 +40,8 @@ impl Event {
                     Notice::Differ { .. } => "differs",
                     Notice::Mismatch { .. } => "damaged",
                     Notice::Scrubbed { .. } => "scrubbed",
+                    Notice::Grown(_) => "grown",
+                    Notice::NotGrown => "not-grown",
                     Notice::Retaken { .. } | Notice::Refused(_) | Notice::Gone(..) => return None,
                 };
                 (what, device, None)

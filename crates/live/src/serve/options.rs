@@ -259,12 +259,14 @@ impl Report {
                     _,
                     Notice::Health(Health::Exposed | Health::Degraded)
                     | Notice::Differ { .. }
+                    | Notice::NotGrown
                     | Notice::Refused(_),
                 )
                 | News::NotTaken(..)
                 | News::Gone(..)
                 | News::Left { .. }
                 | News::Moved { result: Err(_), .. }
+                | News::Sized { result: Err(_), .. }
                 | News::Spare { .. }
                 | News::TurnedAway { .. },
             ) => Level::Warn,
@@ -282,6 +284,7 @@ impl Report {
                 | News::Device(..)
                 | News::UsedAgain { .. }
                 | News::Moved { result: Ok(_), .. }
+                | News::Sized { result: Ok(_), .. }
                 | News::Client(_),
             ) => Level::Info,
         }
@@ -363,6 +366,16 @@ impl fmt::Display for Report {
                     f,
                     "{leg}: the stack file still names its old file: {why}; name the new one before the next start"
                 )
+            }
+            Report::News(News::Sized { device, result: Ok(copy) }) => {
+                write!(
+                    f,
+                    "{device}: the stack file says the new sizes; as it was it is kept in {}",
+                    copy.display()
+                )
+            }
+            Report::News(News::Sized { device, result: Err(why) }) => {
+                write!(f, "{device}: the stack file still says the old sizes: {why}; correct `size`")
             }
             Report::News(News::Spare { leg, file, result: Ok(()) }) => {
                 write!(f, "{leg}: the spare {} has taken its place", file.display())
@@ -458,6 +471,13 @@ fn say(f: &mut fmt::Formatter<'_>, device: &str, notice: Notice) -> fmt::Result 
             f,
             "{device}: {regions} regions were being written when it stopped: their checksums are made anew ({differing} blocks differ)"
         ),
+        Notice::Grown(size) => write!(f, "{device}: grown: it serves {size} from now on"),
+        Notice::NotGrown => {
+            write!(
+                f,
+                "{device}: not grown: a leg was lost or did not take its new records; it serves what it did"
+            )
+        }
         Notice::Refused(_) => write!(f, "{device}: a leg is not taken"),
         Notice::Gone(..) => write!(f, "{device}: GONE: records of a leg"),
     }
