@@ -10,7 +10,7 @@
 //! | `fail LEG anyway` | the same without that question | at once |
 //! | `add LEG` | the leg is opened again and goes back to work | when it is used, refused, or waits for others |
 //! | `replace LEG` | what is in place of the leg is blank, and is filled from the others | as `add` |
-//! | `replace LEG with FILE` | the same with another file, which is made when it is missing | as `add` |
+//! | `replace LEG with FILE` | the same with another file, which is made when it is missing; of a leg that works it is filled from the old file, which serves meanwhile | as `add`; of a leg that works when the old file may go |
 //! | `grow` | the device whose files have become longer serves more; new connections see the new size | when it does, or why not |
 //! | `grow DEVICE` | the same of this one | as `grow` |
 //! | `lead LEG` | the leg leads its mirror from now on | at once; it is done when `leader_leg` says so |

@@ -486,6 +486,9 @@ impl Reactor {
         }
         if let Some(leg) = &self.host.legs[node as usize] {
             status["state"] = json!(leg.state.word());
+            if let Some(left) = leg.backend.moving() {
+                status["moving"] = json!({ "left_bytes": left.0 });
+            }
             status["in_flight"] = json!(leg.in_flight);
             if let LegState::Faulty { errno } = leg.state {
                 status["errno"] = json!(errno);

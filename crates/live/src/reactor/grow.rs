@@ -94,6 +94,10 @@ impl Reactor {
         if self.growths.iter().any(|growth| growth.device == device) {
             return Err(format!("`{name}` is growing already"));
         }
+        if let Some(&leg) = legs.iter().find(|&&leg| self.moves(leg)) {
+            let leg = self.graph.name(leg);
+            return Err(format!("`{leg}` is being replaced; wait until that is over"));
+        }
         let mut sizes = Vec::new();
         let mut are_holes = true;
         for &leg in &legs {

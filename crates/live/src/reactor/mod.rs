@@ -16,6 +16,7 @@ mod host;
 mod legs;
 mod memory;
 mod metrics;
+mod moves;
 mod ops;
 mod pace;
 mod poll;
@@ -69,6 +70,10 @@ pub enum LegNews {
     Back,
     /// It should have come back but could not be opened.
     StillGone(String),
+    /// It has another file, and why the old one keeps its records, if it does.
+    Replaced(std::path::PathBuf, Option<String>),
+    /// It was to have another file, and keeps its own.
+    Stays(String),
 }
 
 /// Something for the log.
@@ -210,6 +215,8 @@ pub struct Reactor {
     /// Files that are looked at before they become legs.
     looks: upkeep::Looks,
     spares: spares::Spares,
+    /// Legs that move to another file.
+    moves: Vec<moves::Move>,
     /// Devices that grow.
     growths: Vec<grow::Growth>,
     /// Legs that are open and wait to be used.
@@ -278,6 +285,7 @@ impl Reactor {
             deals: VecDeque::new(),
             looks: upkeep::Looks::new(),
             spares: spares::Spares::default(),
+            moves: Vec::new(),
             growths: Vec::new(),
             joining: Vec::new(),
             outside: Vec::new(),

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// A file that was looked at, and for what.
-struct Looked {
+pub(super) struct Looked {
     leg: u32,
     client: Key,
     why: Look,
@@ -30,13 +30,17 @@ struct Looked {
 }
 
 /// What a thread beside this one has to tell.
-enum Told {
+pub(super) enum Told {
     /// A file was looked at.
     Looked(Looked),
     /// The stack file names the file of this leg, or why not; with where it is kept as it was.
     Moved(u32, Result<PathBuf, String>),
     /// The stack file says the sizes of a device that has grown to so much, or why not.
     Sized(u32, ByteLen, Result<Option<PathBuf>, String>),
+    /// The new file of a leg that moves is a copy of the old one, or why not.
+    Filled(u32, Result<(), String>),
+    /// The records of ours are off the old file of a leg that has moved, or why not.
+    Wiped(u32, Result<(), String>),
 }
 
 /// Where a thread that writes the stack file tells how it went.
@@ -96,6 +100,17 @@ impl Reactor {
         }
     }
 
+    pub(super) fn looks_sender(&self) -> Sender<Told> {
+        self.looks.sender.clone()
+    }
+
+    /// Has the stack file name another file of a leg. False: there is no stack file.
+    pub(super) fn name_in_stack_file(&mut self, leg: u32, file: PathBuf) -> bool {
+        self.looks.moved.retain(|(other, _)| *other != leg);
+        self.looks.moved.push((leg, file));
+        self.move_in_stack_file(leg)
+    }
+
     /// The stack file, if there is one, and whom to tell when it is written.
     pub(super) fn where_to_write(&self) -> Option<(PathBuf, Teller)> {
         Some((self.looks.stack_file.clone()?, Teller(self.looks.sender.clone())))
@@ -123,8 +138,20 @@ impl Reactor {
         while let Ok(told) = self.looks.receiver.try_recv() {
             let Looked { leg, client, why, result } = match told {
                 Told::Looked(looked) => looked,
+                Told::Moved(leg, result) if self.moves(leg) => {
+                    self.end_move(leg, Some(result));
+                    continue;
+                }
                 Told::Moved(leg, result) => {
                     self.say_moved(leg, result);
+                    continue;
+                }
+                Told::Filled(leg, result) => {
+                    self.filled(leg, result);
+                    continue;
+                }
+                Told::Wiped(leg, result) => {
+                    self.wiped(leg, result);
                     continue;
                 }
                 Told::Sized(device, size, result) => {
@@ -221,6 +248,9 @@ impl Reactor {
         if self.looks.legs.contains(&node) {
             return Some(refusal(&format!("a file for `{name}` is being looked at already")));
         }
+        if self.moves(node) {
+            return Some(refusal(&format!("`{name}` is being replaced already; `fail {name}` calls it off")));
+        }
         if let Some(what) = with.and_then(|path| self.who_has(node, path)) {
             let path = with.unwrap_or(Path::new("")).display();
             return Some(refusal(&format!("{path}: it is {what}; name another file")));
@@ -248,6 +278,9 @@ impl Reactor {
 
     /// Replaces a leg by what was looked at. Says why not; then nothing has changed.
     fn put_in_place(&mut self, node: u32, with: Option<&Path>, client: Key) -> Option<Value> {
+        if let Some(with) = with.filter(|_| self.may_move(node)) {
+            return self.begin_move(node, with, client);
+        }
         let leg = self.host.leg(node);
         if leg.state == LegState::Returning {
             leg.backend.forget_prepared();

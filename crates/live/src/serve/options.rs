@@ -254,7 +254,13 @@ impl Report {
             | Report::NotReloaded { .. }
             | Report::Opened { result: Err(_), .. }
             | Report::News(
-                News::Leg(_, LegNews::Faulty(_) | LegNews::StillGone(_))
+                News::Leg(
+                    _,
+                    LegNews::Faulty(_)
+                    | LegNews::StillGone(_)
+                    | LegNews::Stays(_)
+                    | LegNews::Replaced(_, Some(_)),
+                )
                 | News::Device(
                     _,
                     Notice::Health(Health::Exposed | Health::Degraded)
@@ -280,7 +286,7 @@ impl Report {
             | Report::Draining
             | Report::Closed
             | Report::News(
-                News::Leg(_, LegNews::Back)
+                News::Leg(_, LegNews::Back | LegNews::Replaced(_, None))
                 | News::Device(..)
                 | News::UsedAgain { .. }
                 | News::Moved { result: Ok(_), .. }
@@ -335,6 +341,19 @@ impl fmt::Display for Report {
             }
             Report::News(News::Leg(leg, LegNews::Back)) => write!(f, "{leg}: back"),
             Report::News(News::Leg(leg, LegNews::StillGone(why))) => write!(f, "{leg}: not back: {why}"),
+            Report::News(News::Leg(leg, LegNews::Stays(why))) => write!(f, "{leg}: {why}"),
+            Report::News(News::Leg(leg, LegNews::Replaced(file, None))) => {
+                write!(
+                    f,
+                    "{leg}: {} has taken its place; the old file holds no records any more",
+                    file.display()
+                )
+            }
+            Report::News(News::Leg(leg, LegNews::Replaced(file, Some(why)))) => write!(
+                f,
+                "{leg}: {} has taken its place; the old file keeps its records, do not start with it: {why}",
+                file.display()
+            ),
             Report::News(News::Device(device, notice)) => say(f, device, *notice),
             Report::News(News::NotTaken(device, child)) => {
                 write!(
