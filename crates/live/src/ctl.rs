@@ -31,7 +31,7 @@ use nandu_base::units::{parse_size, parse_span};
 use nandu_base::{ByteLen, Deal, Span, TenantShare};
 use serde_json::Value;
 use std::fmt;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -313,7 +313,11 @@ pub fn stop(socket: &Path) -> Result<(), CtlError> {
     let mut session = Session::open(socket)?;
     session.send(&Command::Stop)?;
     match session.answer() {
-        Ok(answer) if answer["closed"] == Value::Bool(true) => Ok(()),
+        Ok(answer) if answer["closed"] == Value::Bool(true) => {
+            // It hangs up when it has given its files back: whoever starts the next server at once finds them free.
+            let _ = session.stream.read_to_end(&mut Vec::new());
+            Ok(())
+        }
         Ok(answer) => Err(CtlError::Answer(answer.to_string())),
         Err(_) => Err(CtlError::Answer("it went away without a clean end".into())),
     }
