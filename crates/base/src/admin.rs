@@ -70,6 +70,10 @@ pub enum Notice {
     Refused(u8),
     /// A start that salvages has gone on without something of a child.
     Gone(u8, Gone),
+    /// Its children have become longer, and it serves so many bytes from now on.
+    Grown(ByteLen),
+    /// It was asked to grow, and serves what it did: a child was lost before the new size held.
+    NotGrown,
 }
 
 /// What a start that salvages goes on without ([`OpenHow::salvage`](crate::OpenHow::salvage)).
@@ -150,6 +154,12 @@ pub enum Admin {
     Lead(u8),
     /// Give this child up for good: what comes in its place holds nothing.
     Replace(u8),
+    /// The children have become longer, and say so in their limits: serve more. Answered by [`Notice::Grown`] or
+    /// [`Notice::NotGrown`].
+    Grow {
+        /// What they have more reads the same on all of them.
+        is_equal: bool,
+    },
 }
 
 /// Why a machine does not do what it is asked.

@@ -81,6 +81,8 @@ pub struct Node {
     pub machine: Box<dyn Machine>,
     /// Numbers of its children; all smaller than its own.
     pub children: Vec<u32>,
+    /// What it can take since it was made longer, in place of what the machine says.
+    pub grown: Option<Box<Limits>>,
     /// Whether its start is complete and its end has not come.
     pub open: bool,
     /// Its computed medium, when the run stores content.
@@ -89,6 +91,13 @@ pub struct Node {
     pub charges: ChargeTable,
     /// Its figures.
     pub stats: LayerStats,
+}
+
+impl Node {
+    /// What it can take.
+    pub fn limits(&self) -> &Limits {
+        self.grown.as_deref().unwrap_or_else(|| self.machine.limits())
+    }
 }
 
 /// A read-only view of what lies below a machine.
@@ -128,7 +137,7 @@ impl<'a> Peek<'a> {
 
     /// What child `child` can take.
     pub fn limits(&self, child: u8) -> &'a Limits {
-        self.child(child).1.machine.limits()
+        self.child(child).1.limits()
     }
 
     /// Whether the child is open.

@@ -10,7 +10,9 @@
 //! | `fail LEG anyway` | the same without that question | at once |
 //! | `add LEG` | the leg is opened again and goes back to work | when it is used, refused, or waits for others |
 //! | `replace LEG` | what is in place of the leg is blank, and is filled from the others | as `add` |
-//! | `replace LEG with FILE` | the same with another file, which is made when it is missing | as `add` |
+//! | `replace LEG with FILE` | the same with another file, which is made when it is missing; of a leg that works it is filled from the old file, which serves meanwhile | as `add`; of a leg that works when the old file may go |
+//! | `grow` | the device whose files have become longer serves more; new connections see the new size | when it does, or why not |
+//! | `grow DEVICE` | the same of this one | as `grow` |
 //! | `lead LEG` | the leg leads its mirror from now on | at once; it is done when `leader_leg` says so |
 //! | `scrub DEVICE` | the legs of a mirror or a parity array are compared, and mended if its options say so | at once |
 //! | `scrub DEVICE mend`, `report`, `stop` | the same, mended or not; the one under way ends | at once |
@@ -29,7 +31,7 @@ use nandu_base::units::{parse_size, parse_span};
 use nandu_base::{ByteLen, Deal, Span, TenantShare};
 use serde_json::Value;
 use std::fmt;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -52,6 +54,8 @@ pub enum Command {
     Add(String),
     /// Fill a blank leg, in the file of the old one or in another.
     Replace(String, Option<PathBuf>),
+    /// Serve more of files that have become longer: of this device, or of the only one that can.
+    Grow(Option<String>),
     /// Let a leg lead.
     Lead(String),
     /// Compare the copies of a device.
@@ -175,7 +179,7 @@ impl fmt::Display for Setting {
 pub enum NoCommand {
     /// None begins so, or it has other words behind it.
     #[error(
-        "`{line}` is no command; use `status`, `metrics`, `stop`, `fail LEG [anyway]`, `add LEG`, `replace LEG [with FILE]`, `lead LEG`, \
+        "`{line}` is no command; use `status`, `metrics`, `stop`, `fail LEG [anyway]`, `add LEG`, `replace LEG [with FILE]`, `grow [DEVICE]`, `lead LEG`, \
          `scrub DEVICE [mend|report|stop]`, `set TENANT weight=300 rbps=max`, `tenant add DEVICE size=SIZE`, \
          `tenant resize DEVICE NUMBER size=SIZE` or `tenant remove DEVICE NUMBER`"
     )]
@@ -205,6 +209,8 @@ impl FromStr for Command {
             ["replace", leg, "with", _, ..] => {
                 Ok(Command::Replace(leg.into(), Some(behind(line, &["replace", leg, "with"]).into())))
             }
+            ["grow"] => Ok(Command::Grow(None)),
+            ["grow", device] => Ok(Command::Grow(Some(device.into()))),
             ["lead", leg] => Ok(Command::Lead(leg.into())),
             ["scrub", device] => Ok(Command::Scrub(device.into(), Scrub::Begin)),
             ["scrub", device, "mend"] => Ok(Command::Scrub(device.into(), Scrub::Mend)),
@@ -252,6 +258,8 @@ impl fmt::Display for Command {
             Command::Add(leg) => write!(f, "add {leg}"),
             Command::Replace(leg, None) => write!(f, "replace {leg}"),
             Command::Replace(leg, Some(file)) => write!(f, "replace {leg} with {}", file.display()),
+            Command::Grow(None) => f.write_str("grow"),
+            Command::Grow(Some(device)) => write!(f, "grow {device}"),
             Command::Lead(leg) => write!(f, "lead {leg}"),
             Command::Scrub(device, Scrub::Begin) => write!(f, "scrub {device}"),
             Command::Scrub(device, Scrub::Mend) => write!(f, "scrub {device} mend"),
@@ -305,7 +313,11 @@ pub fn stop(socket: &Path) -> Result<(), CtlError> {
     let mut session = Session::open(socket)?;
     session.send(&Command::Stop)?;
     match session.answer() {
-        Ok(answer) if answer["closed"] == Value::Bool(true) => Ok(()),
+        Ok(answer) if answer["closed"] == Value::Bool(true) => {
+            // It hangs up when it has given its files back: whoever starts the next server at once finds them free.
+            let _ = session.stream.read_to_end(&mut Vec::new());
+            Ok(())
+        }
         Ok(answer) => Err(CtlError::Answer(answer.to_string())),
         Err(_) => Err(CtlError::Answer("it went away without a clean end".into())),
     }
@@ -371,6 +383,8 @@ mod tests {
             "add ssd",
             "replace ssd",
             "replace a with my new.img",
+            "grow",
+            "grow m",
             "lead b",
         ];
         let limits = "set a rbps=2097153 wbps=max riops=70 wiops=max target_latency=5000000ns";

@@ -19,7 +19,7 @@ pub mod over_files;
 pub mod probe;
 pub mod reactor;
 pub mod serve;
-mod stack_file;
+pub mod stack_file;
 pub mod wall;
 
 pub use reactor::Caps;

@@ -1,7 +1,8 @@
-//! The stack file of a running server, when a leg has moved to another file: the new path is put in the place of the old one, and the file as it
-//! was stays beside it under the time of the change. Comments and order stay; who reads the file at any moment finds the old or the new one.
+//! The stack file of a running server, when a leg has moved to another file or a device has grown: the new path or size is put in the place of the old
+//! one, and the file as it was stays beside it under the time of the change. Comments and order stay; who reads the file at any moment finds the old or the new one.
 
 use crate::backend::file::sync_name;
+use nandu_base::ByteLen;
 use nandu_stack::StackFile;
 use nandu_stack::load::with_text_at;
 use std::fs::{OpenOptions, Permissions};
@@ -14,15 +15,48 @@ use std::time::SystemTime;
 /// # Errors
 /// Why the file stays as it is.
 pub(crate) fn move_leg(stack_file: &Path, device: &str, leg: &Path) -> Result<PathBuf, String> {
-    let shown = stack_file.display();
+    rewrite(stack_file, |text, shown| {
+        let leg =
+            leg.to_str().ok_or_else(|| format!("{shown}: a name that is not UTF-8 cannot stand in it"))?;
+        with_text_at(text, &["device", device, "path"], leg)
+            .ok_or_else(|| format!("{shown}: no `device.{device}.path` stands in it"))
+    })
+}
+
+/// Writes the sizes of devices, where it has any: one without is as large as its file. Returns where the file as it was is kept, if it
+/// has changed.
+///
+/// # Errors
+/// Why the file stays as it is.
+pub fn set_sizes(stack_file: &Path, sizes: &[(String, ByteLen)]) -> Result<Option<PathBuf>, String> {
+    let mut any = false;
+    let set = |text: &str, shown: &str| {
+        let mut text = text.to_string();
+        for (device, size) in sizes {
+            let now = with_text_at(&text, &["device", device, "size"], &size.exact());
+            any |= now.is_some();
+            text = now.unwrap_or(text);
+        }
+        if any { Ok(text) } else { Err(format!("{shown}: it says no sizes")) }
+    };
+    match rewrite(stack_file, set) {
+        Ok(copy) => Ok(Some(copy)),
+        Err(_) if !any && stack_file.is_file() => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
+fn rewrite(
+    stack_file: &Path,
+    change: impl FnOnce(&str, &str) -> Result<String, String>,
+) -> Result<PathBuf, String> {
+    let shown = stack_file.display().to_string();
     let failed = |error: io::Error| format!("{shown}: {error}");
     // A link stays one.
     let stack_file = &std::fs::canonicalize(stack_file).map_err(failed)?;
     let text = std::fs::read_to_string(stack_file).map_err(failed)?;
-    let leg = leg.to_str().ok_or_else(|| format!("{shown}: a name that is not UTF-8 cannot stand in it"))?;
-    let moved = with_text_at(&text, &["device", device, "path"], leg)
-        .ok_or_else(|| format!("{shown}: no `device.{device}.path` stands in it"))?;
-    StackFile::parse(&moved, &shown.to_string()).map_err(|error| error.to_string())?;
+    let moved = change(&text, &shown)?;
+    StackFile::parse(&moved, &shown).map_err(|error| error.to_string())?;
     let beside = |end: &str| {
         let mut name = stack_file.clone().into_os_string();
         name.push(format!(".{end}"));
@@ -80,6 +114,20 @@ mod tests {
             assert_eq!(mode & 0o777, 0o640);
         }
         assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 3);
+    }
+
+    #[test]
+    fn sizes_are_written_where_there_are_some() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("s.toml");
+        std::fs::write(&file, TEXT).expect("it is ours");
+        let sizes = [("a".to_string(), ByteLen(8192)), ("b".to_string(), ByteLen(4096))];
+        let copy = set_sizes(&file, &sizes).expect("it can be written").expect("it has changed");
+        let read = |path: &Path| std::fs::read_to_string(path).expect("it is there");
+        let now = TEXT.replace("size = 4096", &format!("size = \"{}\"", ByteLen(8192).exact()));
+        assert_eq!((read(&file), read(&copy)), (now, TEXT.into()));
+        assert_eq!(set_sizes(&file, &sizes[1..]), Ok(None), "nothing says how large `b` is");
+        assert!(set_sizes(&dir.path().join("none"), &sizes).is_err());
     }
 
     #[test]

@@ -116,20 +116,22 @@ fn what_a_refused_replacement_made_is_taken_away() {
     let server = Served::start(options(&mirror(), dir.path()));
     whole(&server);
     ask(&server, "fail b").expect("a has everything");
+    ask(&server, "fail a anyway").expect("it is told");
     put(&dir.path().join("short"), 100, &[]);
     for name in ["z.img", "short"] {
         let no = ask(&server, &format!("replace a with {name}")).expect_err("only a holds the data");
-        assert!(no.contains("`a` is not replaced: leg `a` holds data that the other one lacks"), "{no}");
+        assert!(no.contains("`a` is not replaced: no leg may serve now"), "{no}");
     }
     assert!(!dir.path().join("z.img").exists());
     assert_eq!(std::fs::metadata(dir.path().join("short")).expect("it is there").len(), 100);
     server.stop();
     let plain = format!("[export.data]\ndevice = \"c\"\n{}", leg("c"));
     let server = Served::start(options(&plain, dir.path()));
+    ask(&server, "fail c anyway").expect("it is told");
     let no = ask(&server, "replace c with z.img").expect_err("nothing can fill it");
     assert!(no.contains("no device above it can fill another leg"), "{no}");
     assert!(!dir.path().join("z.img").exists());
-    assert_eq!(server.status()["devices"]["c"]["state"], "active");
+    assert_eq!(server.status()["devices"]["c"]["state"], "faulty");
 }
 
 #[test]

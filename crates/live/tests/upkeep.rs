@@ -54,6 +54,7 @@ fn a_leg_is_replaced_by_another_file_while_it_serves() {
     assert!(no.contains("it is leg `b` of this server already"), "{no}");
     assert_eq!(mirror(&server)["health"], "whole", "what is refused changes nothing");
     // `fa`, a fault, lies between the leg and its mirror.
+    ask(&server, "fail a").expect("b has everything");
     ask(&server, "replace a with a new one.img").expect("b has everything");
     client.write(65_536, &[9; 4096]);
     client.flush();
@@ -106,6 +107,7 @@ fn the_stack_file_names_the_new_file_of_a_leg_and_is_kept_as_it_was() {
     assert!(answer["stack_file"].is_null(), "{answer}");
     at_rest(&server);
     std::fs::rename(&path, dir.path().join("away.toml")).expect("it is there");
+    ask(&server, "fail b").expect("a has everything");
     let answer = ask(&server, "replace b with third.img").expect("a has everything");
     let why = answer["stack_file"].as_str().expect("it says why");
     assert!(why.starts_with("names the old file still: ") && why.contains("m.toml"), "{why}");

@@ -146,7 +146,7 @@ impl Graph {
         for part in parts {
             let Part { name, machine, children, medium } = part;
             let (charges, stats) = (ChargeTable::new(tenants), LayerStats::EMPTY);
-            graph.nodes.push(Node { machine, children, open: false, medium, charges, stats });
+            graph.nodes.push(Node { machine, children, grown: None, open: false, medium, charges, stats });
             graph.names.push(name);
         }
         graph

@@ -17,6 +17,7 @@
 //! other.
 
 pub mod generation;
+pub mod moved;
 pub mod record;
 
 pub use generation::{Standing, is_fork, standing};

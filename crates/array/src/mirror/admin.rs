@@ -25,7 +25,7 @@ pub(super) enum Swap {
     Cleared,
 }
 
-fn refuse(why: String, remedy: &'static str) -> Result<(), AdminError> {
+pub(super) fn refuse(why: String, remedy: &'static str) -> Result<(), AdminError> {
     Err(AdminError::Refused { why, remedy })
 }
 
@@ -33,6 +33,9 @@ impl Mirror {
     pub(super) fn obey(&mut self, admin: Admin, cx: &mut Cx<'_>) -> Result<(), AdminError> {
         if self.phase != Phase::Running || self.opened_after_join {
             return refuse("no leg may serve now".into(), "bring back a leg that may lead");
+        }
+        if self.is_growing() {
+            return refuse("it is growing".into(), "wait until that is over");
         }
         match admin {
             Admin::Scrub { mends } => {
@@ -42,6 +45,7 @@ impl Mirror {
             Admin::StopScrub => return self.scrub.course.stop(),
             Admin::Lead(child) => return self.ask_lead(usize::from(child)),
             Admin::Replace(child) => return self.ask_replace(usize::from(child), cx),
+            Admin::Grow { is_equal } => return self.ask_grow(is_equal, cx),
         }
         Ok(())
     }
@@ -113,7 +117,7 @@ impl Mirror {
             Phase::Running if !self.is_pair() || self.stale.count() > 0 => Some(Health::Degraded),
             Phase::Running if self.exposure.is_late => Some(Health::Exposed),
             Phase::Running => Some(Health::Whole),
-            Phase::Closed | Phase::Opening | Phase::Closing => None,
+            Phase::Closed | Phase::Opening | Phase::Closing | Phase::Growing => None,
         }
     }
 

@@ -27,6 +27,7 @@ impl Mirror {
             self.proc = Proc::Close(CloseStep::Stragglers);
         }
         self.phase = Phase::Closing;
+        self.stop_growing(cx);
         self.stir = true;
         cx.cancel_wake(CLEAR);
         cx.cancel_wake(RESYNC);

@@ -48,6 +48,7 @@ pub(super) struct Counts {
     pub(super) scrub: Scrubbed,
     pub(super) predeclared: u64,
     pub(super) swaps: u64,
+    pub(super) growths: u64,
     pub(super) depth_waits: [u64; 2],
     pub(super) timeouts: [u64; 2],
 }
@@ -92,6 +93,7 @@ impl Mirror {
         for (name, value) in [
             ("regions_predeclared", c.predeclared),
             ("planned_swaps", c.swaps),
+            ("growths", c.growths),
             ("leg_a_depth_waits", c.depth_waits[0]),
             ("leg_b_depth_waits", c.depth_waits[1]),
             ("leg_a_timeouts", c.timeouts[0]),

@@ -187,6 +187,17 @@ impl Leg {
         self.map.clear();
     }
 
+    /// The slot of its newest superblock.
+    pub fn newest_slot(&self) -> usize {
+        usize::from(self.sb_slot)
+    }
+
+    /// It has become longer: its records are where `layout` says, and `sb` in the first slot.
+    pub fn move_records(&mut self, layout: &Layout, regions: u32, sb: Superblock) {
+        self.map = LegMap::new(layout.pages, regions);
+        (self.sb, self.sb_slot) = (sb, 0);
+    }
+
     /// Whether nothing of its records is under way or waits.
     pub fn map_is_settled(&self) -> bool {
         self.map.is_settled() && self.map_io == Update::Idle && !self.lost_to_write

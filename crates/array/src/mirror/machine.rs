@@ -41,20 +41,14 @@ impl Machine for Mirror {
     }
 
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if self.is_growing() {
+            self.growing.hold(id);
+            return Step::Idle;
+        }
         if self.phase != Phase::Running {
             return cx.fail(id, ErrorKind::Gone);
         }
-        let request = &cx.requests[id];
-        match request.op {
-            Op::Reset => return cx.fail(id, ErrorKind::Unsupported),
-            Op::Flush => self.client_flush(id, cx),
-            _ if request.len == ByteLen::ZERO => return Step::Finish(id),
-            _ if self.policy.serial => {
-                self.op_queue.push_back(id);
-                self.stir = true;
-            }
-            _ => drop(self.admit(id, cx)),
-        }
+        self.begin_request(id, cx);
         self.advance(cx);
         cx.only_step()
     }
@@ -74,6 +68,7 @@ impl Machine for Mirror {
             }
             Tag::MapWrite | Tag::SbWrite => self.record_written(id, leg, tag == Tag::SbWrite, index, cx),
             Tag::Drain => self.drain_done(id, leg, index, cx),
+            Tag::Grow => self.grow_done(id, leg, cx),
             Tag::MapRead | Tag::SbRead => self.record_read(id, leg, tag == Tag::SbRead, index, cx),
         }
         if self.legs[leg].in_flight == 0 && !self.legs[leg].is_in() {

@@ -4,6 +4,7 @@
 //! changed. One procedure runs at a time. The steps carry the numbers of docs/explanation/mirror-protocol.md section 4.
 
 use super::close::CloseStep;
+use super::grow::GrowStep;
 use super::layout::{Gen, State};
 use super::leg::Place;
 use super::op::{Kind, Part};
@@ -20,6 +21,7 @@ pub(super) enum Proc {
     Solo(SoloStep),
     Join(JoinStep),
     Close(CloseStep),
+    Grow(GrowStep),
 }
 
 /// Take Solo (R-SOLO).
@@ -86,6 +88,7 @@ impl Mirror {
             Proc::Solo(step) => self.run_solo(step, cx),
             Proc::Join(step) => self.run_join(step, cx),
             Proc::Close(step) => self.run_close(step, cx),
+            Proc::Grow(step) => self.run_grow(step, cx),
         }
     }
 
@@ -120,7 +123,7 @@ impl Mirror {
                 }
                 back && quiet
             }
-            Phase::Closed | Phase::Opening => false,
+            Phase::Closed | Phase::Opening | Phase::Growing => false,
         }
     }
 
@@ -143,6 +146,7 @@ impl Mirror {
         match self.phase {
             Phase::Closed => {}
             Phase::Opening | Phase::Failed => self.start_open(),
+            Phase::Growing => self.grow_without(),
             Phase::Running | Phase::Closing => self.go_on_without(leg, cx),
         }
     }
@@ -171,6 +175,7 @@ impl Mirror {
         self.ops.iter_mut().for_each(|op| op.exposed = 0);
         self.forget_lag(leg, cx);
         self.drop_parts(leg, cx);
+        self.stop_growing(cx);
     }
 
     /// Nothing waits for a leg that is out, and the other one need not keep apart from it.
@@ -198,6 +203,7 @@ impl Mirror {
         let phase = std::mem::replace(&mut self.phase, Phase::Failed);
         self.proc = Proc::None;
         self.let_go();
+        self.stop_growing(cx);
         for leg in 0..2 {
             self.forget_lag(leg, cx);
         }

@@ -30,7 +30,7 @@
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
 //! [`regions`] the regions in use; [`crate::locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`ack`], [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
 //! how far it may be, [`hold`] one that may rest, [`hedge`] reads past it, [`stall`] one that hangs, [`stuck`] one that does not take a write and is needed, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`ahead`] regions of
-//! sequential writers, [`outbox`] the depth of a leg, [`admin`] what operators ask; [`op`] operations, [`policy`] options,
+//! sequential writers, [`grow`] longer legs, [`outbox`] the depth of a leg, [`admin`] what operators ask; [`op`] operations, [`policy`] options,
 //! [`quantile`] an estimator, [`machine`] what the driver calls; [`open`],
 //! [`member`], [`join`], [`close`] the procedures.
 //!
@@ -50,6 +50,7 @@ pub mod delay;
 mod expose;
 mod figures;
 mod flush;
+mod grow;
 mod hedge;
 pub mod hetero;
 pub mod hold;
@@ -128,6 +129,7 @@ enum Tag {
     MapRead,
     SbRead,
     Drain,
+    Grow,
 }
 
 impl Tag {
@@ -142,7 +144,8 @@ impl Tag {
             3 => Tag::SbWrite,
             4 => Tag::MapRead,
             5 => Tag::SbRead,
-            _ => Tag::Drain,
+            6 => Tag::Drain,
+            _ => Tag::Grow,
         };
         (tag, (cookie >> 40 & 1) as usize, cookie as u32)
     }
@@ -159,6 +162,8 @@ enum Phase {
     Running,
     /// No leg may serve: requests fail until one is back.
     Failed,
+    /// The old records go and the mirror is opened anew, larger: requests wait.
+    Growing,
     /// Being closed.
     Closing,
 }
@@ -239,6 +244,7 @@ pub struct Mirror {
     outbox: [outbox::Outbox; 2],
     /// A planned swap of the roles.
     swap: Option<admin::Swap>,
+    growing: grow::Growing,
     /// What was said of its health last.
     told: Health,
     lost: Lost,
@@ -351,6 +357,7 @@ impl Mirror {
             ahead: ahead::Ahead::default(),
             outbox: Default::default(),
             swap: None,
+            growing: grow::Growing::default(),
             told: Health::Whole,
             upkeep: config.upkeep(),
             lost: Lost::default(),

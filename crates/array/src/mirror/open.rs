@@ -86,7 +86,7 @@ impl Mirror {
         self.leader = 0;
         let mut need = [0; 2];
         for (leg, need) in need.iter_mut().enumerate() {
-            let right_size = cx.peek.limits(leg as u8).capacity == self.layouts[leg].leg;
+            let right_size = cx.peek.limits(leg as u8).capacity >= self.layouts[leg].leg;
             let l = &mut self.legs[leg];
             l.forget();
             l.place = Place::Out;
@@ -356,9 +356,11 @@ impl Mirror {
         self.declare_on_leader(false);
         self.count.solos += u64::from(matches!(start, Start::Alone(_)));
         self.proc = Proc::None;
-        let again = std::mem::replace(&mut self.phase, Phase::Running) == Phase::Failed;
+        let was = std::mem::replace(&mut self.phase, Phase::Running);
         self.stir = true;
-        if again {
+        if was == Phase::Growing {
+            self.grown(cx);
+        } else if was == Phase::Failed {
             cx.event(DeviceEvent::Back);
         } else if !self.opened_after_join {
             cx.opened(Ok(()));
@@ -374,9 +376,13 @@ impl Mirror {
             leg.place = Place::Out;
             leg.forget();
         }
-        if self.phase == Phase::Opening {
-            self.phase = Phase::Closed;
-            cx.opened(Err(error));
+        match self.phase {
+            Phase::Opening => {
+                self.phase = Phase::Closed;
+                cx.opened(Err(error));
+            }
+            Phase::Growing => self.grown_in_vain(cx),
+            _ => {}
         }
     }
 }

@@ -173,6 +173,13 @@ impl Disk {
         }
     }
 
+    /// Fills sectors that were never written, as a used drive has them.
+    pub fn soil_unwritten(&mut self, sectors: std::ops::Range<u64>, salt: u32) {
+        for s in sectors {
+            self.durable.entry(s).or_insert_with(|| Cell::Stamp(Stamp::new(salt, s)));
+        }
+    }
+
     /// One bit of a record's sector turns over; a sector that was never written is zeros.
     pub fn flip_record(&mut self, sector: u64, bit: u64) {
         let mut bytes = [0; SECTOR as usize];

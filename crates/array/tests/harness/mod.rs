@@ -441,6 +441,15 @@ impl<S: Subject> World<S> {
         result
     }
 
+    /// The medium of a leg becomes longer.
+    pub fn lengthen(&mut self, leg: usize, size: ByteLen) {
+        tell!(self, "leg {leg} has {size}");
+        self.disk(leg).size = size;
+        if let Some(graph) = self.graph.as_mut() {
+            graph.lengthen(leg as u32, size);
+        }
+    }
+
     /// A leg is replaced by a blank one, when the last request to the old one has ended.
     pub fn replace(&mut self, leg: usize, with: &str) -> Result<(), AdminError> {
         tell!(self, "leg {leg} is replaced: {with}");

@@ -4,6 +4,7 @@ mod cuts;
 mod damage;
 mod faults;
 mod forks;
+mod grow;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hetero;

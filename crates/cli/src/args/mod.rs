@@ -765,6 +765,11 @@ pub enum CtlVerb {
         #[arg(num_args = 2, value_names = ["with", "FILE"])]
         with: Vec<String>,
     },
+    /// Serve more of files or devices that have become longer
+    Grow {
+        /// The device; without it the only one that can
+        device: Option<String>,
+    },
     /// Let a leg lead its mirror
     Lead {
         /// The leg

@@ -3,7 +3,7 @@
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::format::{short_hash, size};
-use crate::open::{self, Opened, Spare, open};
+use crate::open::{self, Opened, Spare};
 use crate::output;
 use crate::plan;
 use crate::room::{LeftOver, left_over};
@@ -27,7 +27,8 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
             plan::check_own(&opened, &built, crate::registry())?;
             Ok((opened, built))
         };
-        match open(name, &args.set, crate::registry()).and_then(built) {
+        let opened = super::serve::open_where_records_are(name, &args.set, false);
+        match opened.and_then(|(opened, _)| built(opened)) {
             Ok(good) => checked.push(good),
             Err(failure) => problems.push(failure.message),
         }
@@ -73,7 +74,21 @@ fn show(opened: &Opened, built: &Built) -> String {
     for line in opened.remarks() {
         let _ = writeln!(out, "note: {line}");
     }
+    for device in longer(built, &left) {
+        let _ = writeln!(
+            out,
+            "note: `{device}` stands on longer files: `nandu ctl SOCKET grow {device}` serves more"
+        );
+    }
     out
+}
+
+/// Mirrors of which every leg has a file that is longer than what is used of it.
+fn longer<'a>(built: &'a Built, left: &[LeftOver]) -> Vec<&'a str> {
+    let is_longer = |&&child: &&u32| left[child as usize].behind.0 > 0;
+    let mirrors = built.parts.iter().filter(|part| matches!(part.kind, "mirror" | "hetero-mirror"));
+    let all = mirrors.filter(|part| part.children.iter().filter(is_longer).count() == part.children.len());
+    all.map(|part| part.name.as_str()).collect()
 }
 
 fn place(built: &Built, export: &str) -> usize {

@@ -77,6 +77,8 @@ fn line(verb: &CtlVerb) -> Result<String, Failure> {
             }
             _ => return Err(Failure::input("write `replace LEG`, or `replace LEG with FILE`")),
         },
+        CtlVerb::Grow { device: None } => "grow".into(),
+        CtlVerb::Grow { device: Some(device) } => format!("grow {device}"),
         CtlVerb::Lead { leg } => format!("lead {leg}"),
         CtlVerb::Scrub { device, what } => match what {
             None => format!("scrub {device}"),
@@ -288,6 +290,8 @@ mod tests {
             CtlVerb::Fail { leg: "a".into(), anyway: Some("anyway".into()) },
             CtlVerb::Add { leg: "a".into() },
             CtlVerb::Replace { leg: "a".into(), with: vec!["with".into(), "/a b".into()] },
+            CtlVerb::Grow { device: None },
+            CtlVerb::Grow { device: Some("m".into()) },
             CtlVerb::Lead { leg: "a".into() },
             CtlVerb::Scrub { device: "m".into(), what: Some(ScrubWord::Mend) },
             CtlVerb::Set { tenant: "t".into(), settings: vec!["weight=3".into(), "rbps=max".into()] },

@@ -53,10 +53,16 @@ fn text(found: &[Examined], sets: &[Set]) -> String {
     for one in found {
         if let Some((was, kind)) = one.was {
             let (path, bytes) = (&one.path, one.bytes.0);
+            let how = match kind {
+                "mirror" => {
+                    "It is used as it was until `nandu ctl SOCKET grow` has more of it served, and at its old length too"
+                }
+                _ => "It is found again at its old length",
+            };
             let _ = writeln!(
                 out,
-                "\n{path}: the records of a {kind} end at byte {}, and the file has {bytes}. It is found again at its old length: \
-                 `truncate -s {} {path}`, if nothing was written behind it",
+                "\n{path}: the records of a {kind} end at byte {}, and the file has {bytes}. {how}: `truncate -s {} {path}`, if nothing was \
+                 written behind it",
                 was.0, was.0
             );
         }

@@ -3,7 +3,7 @@
 use crate::args::{LogLevel, ServeArgs};
 use crate::failure::Failure;
 use crate::format::visible;
-use crate::open::open;
+use crate::open::{Opened, open};
 use crate::output;
 use crate::talk::talk;
 use nandu_live::{Caps, Level, Reload, Report, ServeError, ServeOptions};
@@ -63,9 +63,35 @@ fn reload(stack: &str, sets: &[(String, String)]) -> Option<Reload> {
     })
 }
 
+/// A stack whose mirrors find their records, and what was set for that beside `sets`: files may be longer than they were. `writes`: the
+/// stack file says so from then on.
+pub fn open_where_records_are(
+    stack: &str,
+    sets: &[(String, String)],
+    writes: bool,
+) -> Result<(Opened, Vec<(String, String)>), Failure> {
+    let (opened, mut sets) = (open(stack, sets, crate::registry())?, sets.to_vec());
+    let sizes = nandu_live::examine::moved_sizes(&opened.built(0)?, Path::new("."));
+    if sizes.is_empty() {
+        return Ok((opened, sets));
+    }
+    sets.extend(sizes.iter().map(|(leg, size)| (format!("device.{leg}.size"), size.0.to_string())));
+    if writes {
+        // A growth was cut off after it held: the stack file does not say so yet. Where it cannot be written the next start finds out again.
+        let kept = nandu_live::stack_file::set_sizes(Path::new(stack), &sizes);
+        for (leg, size) in &sizes {
+            output::log(&format!("{leg}: its records say that {} of it are used", size.exact()));
+        }
+        if let Ok(Some(copy)) = kept {
+            output::log(&format!("{stack}: says so from now on; as it was it is kept in {}", copy.display()));
+        }
+    }
+    Ok((open(stack, &sets, crate::registry())?, sets))
+}
+
 /// Serves a stack until it is told to stop, or until the command of `--run` ends. Returns the exit code of that command.
 pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
-    let opened = open(&args.stack, &args.set, crate::registry())?;
+    let (opened, sets) = open_where_records_are(&args.stack, &args.set, true)?;
     opened.stack.notes.iter().for_each(|note| talk(quiet).note(note));
     let mut options = ServeOptions {
         unix: args.unix,
@@ -91,7 +117,7 @@ pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
         service: true,
         watchdog: args.watchdog,
         stack_file: Some(PathBuf::from(&opened.source)),
-        reload: reload(&args.stack, &args.set),
+        reload: reload(&args.stack, &sets),
         on_change: args.on_change,
         ..ServeOptions::new(opened.stack)
     };

@@ -23,7 +23,7 @@ const MIB: u64 = 1 << 20;
 const SAMPLES: u64 = 254;
 const SAMPLE: u64 = 64 << 10;
 /// What all records of ours begin with.
-const MARK: &[u8] = b"Nandu";
+pub(super) const MARK: &[u8] = b"Nandu";
 /// Marks stand at multiples of this.
 const MARK_STEP: usize = 512;
 

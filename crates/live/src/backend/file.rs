@@ -17,8 +17,9 @@
 
 use super::candidate::{Candidate, FileId, Undo, look, look_at_return};
 use super::file_io::OpenFile;
+use super::twin::Twin;
 use super::workers::{Job, Workers};
-use super::{BlockBackend, BlockIo, Completions, Done, Failure, LegError, Look, LookJob};
+use super::{BlockBackend, BlockIo, Completions, Done, Failure, LegError, Look, LookJob, Tell};
 use nandu_base::{BlockSpec, ByteLen, ByteOffset, Op, ReqId};
 use rustix::fs::{FlockOperation, OFlags, fcntl_getfl, fcntl_setfl, flock};
 use std::fs::{File, OpenOptions};
@@ -57,6 +58,10 @@ pub struct FileBackend {
     /// `None` after a reopening that failed.
     file: Option<Arc<OpenFile>>,
     workers: Workers,
+    /// The file to which it moves.
+    twin: Option<Arc<Twin>>,
+    /// What is under way since it began to move, or since it was opened, holds this.
+    token: Arc<()>,
     alone: bool,
     /// Writes that still go to the threads because one was slow.
     detour: u32,
@@ -84,8 +89,9 @@ impl FileBackend {
     ) -> Result<FileBackend, LegError> {
         let path = base.join(spec.path.as_deref().unwrap_or_default());
         let (file, id) = open(&path, spec.capacity, spec.direct)?;
-        let absent = FileBackend::absent(node, spec, base, completions);
-        Ok(FileBackend { file: Some(Arc::new(file)), id: Some(id), ..absent })
+        let mut backend = FileBackend::absent(node, spec, base, completions);
+        (backend.file, backend.id) = (Some(Arc::new(file)), Some(id));
+        Ok(backend)
     }
 
     /// Says that no other leg depends on the reactor being awake.
@@ -123,6 +129,8 @@ impl FileBackend {
             direct: spec.direct,
             file: None,
             workers,
+            twin: None,
+            token: Arc::default(),
             alone: false,
             detour: 0,
         }
@@ -131,14 +139,20 @@ impl FileBackend {
 
 impl BlockBackend for FileBackend {
     fn submit(&mut self, io: BlockIo, done: &mut Vec<Done>) {
+        // Changes of a leg that moves go to two files.
+        let is_for_two = self.twin.is_some() && io.op != Op::Read;
         let now = match &self.file {
             None => Some(Err(Failure::gone(io.len))),
+            Some(_) if is_for_two => None,
             Some(file) => file.try_at_once(&io),
         };
-        let now = now.or_else(|| self.write_now(&io));
+        let now = now.or_else(|| if is_for_two { None } else { self.write_now(&io) });
         match (now, &self.file) {
             (Some(result), _) => done.push(Done { node: self.node, id: io.id, result }),
-            (None, Some(file)) => self.workers.stage(Job { io, file: Arc::clone(file) }),
+            (None, Some(file)) => {
+                let (file, twin, token) = (Arc::clone(file), self.twin.clone(), Arc::clone(&self.token));
+                self.workers.stage(Job { io, file, twin, _token: token });
+            }
             (None, None) => unreachable!("a leaf without a file answers at once"),
         }
     }
@@ -165,6 +179,18 @@ impl BlockBackend for FileBackend {
             Some(file) => file.holes(offset, len, push),
             None => drop(push(len, false)),
         }
+    }
+
+    fn length(&self) -> Option<ByteLen> {
+        self.file.as_ref()?.length()
+    }
+
+    fn lengthen(&mut self, capacity: ByteLen) {
+        self.capacity = capacity;
+    }
+
+    fn path(&self) -> Option<PathBuf> {
+        Some(self.path.clone())
     }
 
     fn file_id(&self) -> Option<FileId> {
@@ -221,6 +247,61 @@ impl BlockBackend for FileBackend {
         Ok(())
     }
 
+    fn begin_move(&mut self, told: Tell) -> Result<(), String> {
+        let (Some(next), Some(old)) = (self.next.take(), self.file.clone()) else {
+            return Err("it is not open".into());
+        };
+        let Next { path, file, id, undo } = next;
+        undo.into_iter().for_each(Undo::keep);
+        let twin = Arc::new(Twin::new(file, path, id, self.capacity));
+        let before = std::mem::take(&mut self.token);
+        self.twin = Some(Arc::clone(&twin));
+        let thread = std::thread::Builder::new().name("nandu-move".into());
+        let begun = thread.spawn(move || {
+            let result = twin.fill(&old, &before);
+            // The old file is free before anybody hears of it.
+            drop((twin, old));
+            told(result);
+        });
+        begun.map(drop).map_err(|error| {
+            self.stop_move();
+            error.to_string()
+        })
+    }
+
+    fn end_move(&mut self, told: Tell) -> Result<(), String> {
+        let (Some(twin), Some(old)) = (self.twin.take(), self.file.clone()) else {
+            return Err("it is not open".into());
+        };
+        twin.take_place()?;
+        self.file = Some(Arc::clone(&twin.file));
+        let path = std::mem::replace(&mut self.path, twin.path.clone());
+        let (id, capacity) = (self.id.replace(twin.id), self.capacity);
+        let thread = std::thread::Builder::new().name("nandu-wipe".into());
+        let (told, old) = (Arc::new(Mutex::new(Some(told))), old);
+        let of_thread = Arc::clone(&told);
+        let tell = |told: &Mutex<Option<Tell>>, result| {
+            if let Some(told) = told.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                told(result);
+            }
+        };
+        let begun = thread.spawn(move || tell(&of_thread, super::twin::wipe(&old, &path, id, capacity)));
+        if let Err(error) = begun {
+            tell(&told, Err(error.to_string()));
+        }
+        Ok(())
+    }
+
+    fn stop_move(&mut self) {
+        if let Some(twin) = self.twin.take() {
+            twin.fail("it was called off".into());
+        }
+    }
+
+    fn moving(&self) -> Option<ByteLen> {
+        self.twin.as_ref().map(|twin| twin.left())
+    }
+
     fn forget_prepared(&mut self) {
         self.next = None;
         self.looked.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -236,6 +317,12 @@ impl BlockBackend for FileBackend {
         let (file, id) = open(&self.path, self.capacity, self.direct)?;
         (self.file, self.id) = (Some(Arc::new(file)), Some(id));
         Ok(())
+    }
+}
+
+impl Drop for FileBackend {
+    fn drop(&mut self) {
+        self.stop_move();
     }
 }
 

@@ -4,7 +4,9 @@ use super::syncs::Syncs;
 use super::{BlockIo, Failure};
 use nandu_base::bytebuf::ByteBuf;
 use nandu_base::{ByteLen, ByteOffset, ErrorKind, IoError, Op};
-use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom, fallocate, fdatasync, flock, fstat, seek};
+use rustix::fs::{
+    FallocateFlags, FileType, FlockOperation, SeekFrom, fallocate, fdatasync, flock, fstat, ftruncate, seek,
+};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwrite, pwritev2};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -47,7 +49,45 @@ impl OpenFile {
         }
     }
 
-    fn is_given_up(&self) -> bool {
+    /// Reads all of `into`, which is a part of the file.
+    pub fn read_at(&self, at: u64, into: &mut [u8]) -> std::io::Result<()> {
+        let mut done = 0;
+        while done < into.len() {
+            match rustix::io::pread(&self.fd, &mut into[done..], at + done as u64) {
+                Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of `from`.
+    pub fn write_at(&self, at: u64, from: &[u8]) -> std::io::Result<()> {
+        let mut done = 0;
+        while done < from.len() {
+            match pwrite(&self.fd, &from[done..], at + done as u64) {
+                Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// A regular file holds nothing but zeros from here on, and is as long as it was.
+    pub fn empty(&self) -> std::io::Result<()> {
+        let stat = fstat(&self.fd)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+            ftruncate(&self.fd, 0)?;
+            ftruncate(&self.fd, stat.st_size as u64)?;
+        }
+        Ok(())
+    }
+
+    pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
     }
 
@@ -86,6 +126,12 @@ impl OpenFile {
         };
         // A part, or an error, is left to the thread: it does all of it again and finds out why.
         (served == Ok(region.len())).then_some(Ok(()))
+    }
+
+    /// How long it is now. `None`: it has failed, or cannot be asked.
+    pub fn length(&self) -> Option<ByteLen> {
+        let end = (!self.is_given_up()).then(|| seek(&self.fd, SeekFrom::End(0)));
+        end?.ok().map(ByteLen)
     }
 
     /// The holes of an extent, by the file system's own account (`SEEK_DATA`, `SEEK_HOLE`). A file system that has none, and a

@@ -12,6 +12,7 @@ pub mod file;
 mod file_io;
 pub mod memory;
 mod syncs;
+mod twin;
 pub mod workers;
 
 use candidate::FileId;
@@ -81,6 +82,9 @@ pub enum Look {
 /// Looks at a file, however long that takes, unless the flag is set meanwhile.
 pub type LookJob = Box<dyn FnOnce(&AtomicBool) -> Result<(), LegError> + Send>;
 
+/// Hears how something on another thread went.
+pub type Tell = Box<dyn FnOnce(Result<(), String>) + Send>;
+
 /// The medium of one leaf. Used by the reactor alone.
 pub trait BlockBackend: Send {
     /// Begins `io`. It ends by an entry in `done`, or later by one in [`Completions`].
@@ -117,6 +121,19 @@ pub trait BlockBackend: Send {
         push(len, false);
     }
 
+    /// How long the file or device is that it has open; it may be longer than what is used of it.
+    fn length(&self) -> Option<ByteLen> {
+        None
+    }
+
+    /// So much of it is used from now on.
+    fn lengthen(&mut self, _capacity: ByteLen) {}
+
+    /// Where the file lies that it has open.
+    fn path(&self) -> Option<PathBuf> {
+        None
+    }
+
     /// Which file it has open.
     fn file_id(&self) -> Option<FileId> {
         None
@@ -138,6 +155,30 @@ pub trait BlockBackend: Send {
     /// # Errors
     /// Why it cannot be used.
     fn prepare(&mut self, with: Option<&Path>) -> Result<(), LegError>;
+
+    /// What was prepared becomes a copy of the device while that serves, on another thread; `told` hears when it is one, or why not.
+    ///
+    /// # Errors
+    /// It does not begin.
+    fn begin_move(&mut self, _told: Tell) -> Result<(), String> {
+        Err("it is no file".into())
+    }
+
+    /// The copy takes the place of the device from now on. On another thread the records of the old one are taken off it; `told` hears of that.
+    ///
+    /// # Errors
+    /// It is no copy any more: the device stays.
+    fn end_move(&mut self, _told: Tell) -> Result<(), String> {
+        Err("it does not move".into())
+    }
+
+    /// The device stays.
+    fn stop_move(&mut self) {}
+
+    /// Bytes that are not copied yet, while the device moves.
+    fn moving(&self) -> Option<ByteLen> {
+        None
+    }
 
     /// Forgets what was prepared, and undoes it.
     fn forget_prepared(&mut self);

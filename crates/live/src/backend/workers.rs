@@ -7,7 +7,9 @@
 //! does a batch of them, and the reactor is woken once. A batch that takes longer than expected reports what it has.
 
 use super::file_io::OpenFile;
-use super::{BlockIo, Completions, Done};
+use super::twin::Twin;
+use super::{BlockIo, Completions, Done, Failure};
+use nandu_base::Op;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -17,6 +19,19 @@ use std::time::{Duration, Instant};
 pub(super) struct Job {
     pub io: BlockIo,
     pub file: Arc<OpenFile>,
+    /// The file to which the leg moves; changes are done to both.
+    pub twin: Option<Arc<Twin>>,
+    /// Held as long as the job is under way.
+    pub _token: Arc<()>,
+}
+
+impl Job {
+    fn perform(&self) -> Result<(), Failure> {
+        match &self.twin {
+            Some(twin) if self.io.op != Op::Read => twin.change(&self.file, &self.io),
+            _ => self.file.perform(&self.io),
+        }
+    }
 }
 
 /// Plain writes in one batch.
@@ -89,10 +104,10 @@ impl Shared {
 
     fn perform(&self, batch: &mut Vec<Job>, done: &mut Vec<Done>) {
         let mut start = Instant::now();
-        for Job { io, file } in batch.drain(..) {
-            let (id, result) = (io.id, file.perform(&io));
+        for job in batch.drain(..) {
+            let (id, result) = (job.io.id, job.perform());
             // The buffer is the request's alone again, and the file may be free, before anybody hears of the end.
-            drop((io, file));
+            drop(job);
             done.push(Done { node: self.node, id, result });
             if start.elapsed() > REPORT_AFTER {
                 self.completions.push(done);

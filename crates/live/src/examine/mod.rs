@@ -8,9 +8,11 @@
 //! What a start would do is decided by the functions that decide at a start.
 
 mod assemble;
+mod moved;
 mod verdict;
 
 pub use assemble::{absolute, is_device, placed, stack_of};
+pub use moved::moved_sizes;
 pub use verdict::{Set, sets};
 
 use crate::backend::LegError;

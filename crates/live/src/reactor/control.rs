@@ -201,6 +201,7 @@ impl Reactor {
                 Ok(Command::Fail(leg, anyway)) => Some(self.fail_leg(&leg, anyway)),
                 Ok(Command::Add(leg)) => self.add_leg(&leg, key),
                 Ok(Command::Replace(leg, file)) => self.replace_leg(&leg, file.as_deref(), key),
+                Ok(Command::Grow(device)) => self.grow(device.as_deref(), key),
                 Ok(Command::Lead(leg)) => Some(self.lead(&leg)),
                 Ok(Command::Scrub(device, what)) => Some(self.scrub(&device, what)),
                 Ok(Command::Tenant(device, deal)) => self.begin_deal(&device, deal, key),
@@ -242,6 +243,7 @@ impl Reactor {
             self.obey(key);
         }
         self.answer_joined();
+        self.answer_growths();
         self.take_spares();
         for key in self.controls.keys() {
             let Some(conn) = self.controls.get_mut(key) else { continue };
@@ -484,6 +486,9 @@ impl Reactor {
         }
         if let Some(leg) = &self.host.legs[node as usize] {
             status["state"] = json!(leg.state.word());
+            if let Some(left) = leg.backend.moving() {
+                status["moving"] = json!({ "left_bytes": left.0 });
+            }
             status["in_flight"] = json!(leg.in_flight);
             if let LegState::Faulty { errno } = leg.state {
                 status["errno"] = json!(errno);

@@ -11,10 +11,12 @@ mod conn;
 mod control;
 mod deals;
 mod departures;
+mod grow;
 mod host;
 mod legs;
 mod memory;
 mod metrics;
+mod moves;
 mod ops;
 mod pace;
 mod poll;
@@ -68,6 +70,10 @@ pub enum LegNews {
     Back,
     /// It should have come back but could not be opened.
     StillGone(String),
+    /// It has another file, and why the old one keeps its records, if it does.
+    Replaced(std::path::PathBuf, Option<String>),
+    /// It was to have another file, and keeps its own.
+    Stays(String),
 }
 
 /// Something for the log.
@@ -103,6 +109,13 @@ pub enum News {
     Moved {
         /// The leg.
         leg: String,
+        /// What became of the stack file.
+        result: Result<std::path::PathBuf, String>,
+    },
+    /// A device has grown: where the stack file is kept as it was before it said the new sizes, or why it says the old ones.
+    Sized {
+        /// The device.
+        device: String,
         /// What became of the stack file.
         result: Result<std::path::PathBuf, String>,
     },
@@ -202,6 +215,10 @@ pub struct Reactor {
     /// Files that are looked at before they become legs.
     looks: upkeep::Looks,
     spares: spares::Spares,
+    /// Legs that move to another file.
+    moves: Vec<moves::Move>,
+    /// Devices that grow.
+    growths: Vec<grow::Growth>,
     /// Legs that are open and wait to be used.
     joining: Vec<upkeep::Joining>,
     outside: Vec<u32>,
@@ -268,6 +285,8 @@ impl Reactor {
             deals: VecDeque::new(),
             looks: upkeep::Looks::new(),
             spares: spares::Spares::default(),
+            moves: Vec::new(),
+            growths: Vec::new(),
             joining: Vec::new(),
             outside: Vec::new(),
             bonds: Vec::new(),

@@ -14,7 +14,7 @@ use super::slab::Key;
 use super::{News, Reactor};
 use crate::backend::candidate::FileId;
 use crate::backend::{LegError, Look};
-use nandu_base::{Admin, AdminError, ChildUse, DeviceEvent, Notice};
+use nandu_base::{Admin, AdminError, ByteLen, ChildUse, DeviceEvent, Notice};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// A file that was looked at, and for what.
-struct Looked {
+pub(super) struct Looked {
     leg: u32,
     client: Key,
     why: Look,
@@ -30,11 +30,26 @@ struct Looked {
 }
 
 /// What a thread beside this one has to tell.
-enum Told {
+pub(super) enum Told {
     /// A file was looked at.
     Looked(Looked),
     /// The stack file names the file of this leg, or why not; with where it is kept as it was.
     Moved(u32, Result<PathBuf, String>),
+    /// The stack file says the sizes of a device that has grown to so much, or why not.
+    Sized(u32, ByteLen, Result<Option<PathBuf>, String>),
+    /// The new file of a leg that moves is a copy of the old one, or why not.
+    Filled(u32, Result<(), String>),
+    /// The records of ours are off the old file of a leg that has moved, or why not.
+    Wiped(u32, Result<(), String>),
+}
+
+/// Where a thread that writes the stack file tells how it went.
+pub(super) struct Teller(Sender<Told>);
+
+impl Teller {
+    pub fn sizes(&self, device: u32, size: ByteLen, result: Result<Option<PathBuf>, String>) {
+        let _ = self.0.send(Told::Sized(device, size, result)); // nobody listens any more: the server has ended
+    }
 }
 
 /// Files that are being looked at or written.
@@ -85,6 +100,22 @@ impl Reactor {
         }
     }
 
+    pub(super) fn looks_sender(&self) -> Sender<Told> {
+        self.looks.sender.clone()
+    }
+
+    /// Has the stack file name another file of a leg. False: there is no stack file.
+    pub(super) fn name_in_stack_file(&mut self, leg: u32, file: PathBuf) -> bool {
+        self.looks.moved.retain(|(other, _)| *other != leg);
+        self.looks.moved.push((leg, file));
+        self.move_in_stack_file(leg)
+    }
+
+    /// The stack file, if there is one, and whom to tell when it is written.
+    pub(super) fn where_to_write(&self) -> Option<(PathBuf, Teller)> {
+        Some((self.looks.stack_file.clone()?, Teller(self.looks.sender.clone())))
+    }
+
     /// Begins to look at a file for a leg. False: there is nothing to look at.
     fn look(&mut self, leg: u32, client: Key, why: Look) -> Result<bool, Value> {
         let Some(job) = self.host.leg(leg).backend.look_at(&why) else { return Ok(false) };
@@ -107,8 +138,24 @@ impl Reactor {
         while let Ok(told) = self.looks.receiver.try_recv() {
             let Looked { leg, client, why, result } = match told {
                 Told::Looked(looked) => looked,
+                Told::Moved(leg, result) if self.moves(leg) => {
+                    self.end_move(leg, Some(result));
+                    continue;
+                }
                 Told::Moved(leg, result) => {
                     self.say_moved(leg, result);
+                    continue;
+                }
+                Told::Filled(leg, result) => {
+                    self.filled(leg, result);
+                    continue;
+                }
+                Told::Wiped(leg, result) => {
+                    self.wiped(leg, result);
+                    continue;
+                }
+                Told::Sized(device, size, result) => {
+                    self.say_grown(device, size, result);
                     continue;
                 }
             };
@@ -201,6 +248,9 @@ impl Reactor {
         if self.looks.legs.contains(&node) {
             return Some(refusal(&format!("a file for `{name}` is being looked at already")));
         }
+        if self.moves(node) {
+            return Some(refusal(&format!("`{name}` is being replaced already; `fail {name}` calls it off")));
+        }
         if let Some(what) = with.and_then(|path| self.who_has(node, path)) {
             let path = with.unwrap_or(Path::new("")).display();
             return Some(refusal(&format!("{path}: it is {what}; name another file")));
@@ -228,6 +278,9 @@ impl Reactor {
 
     /// Replaces a leg by what was looked at. Says why not; then nothing has changed.
     fn put_in_place(&mut self, node: u32, with: Option<&Path>, client: Key) -> Option<Value> {
+        if let Some(with) = with.filter(|_| self.may_move(node)) {
+            return self.begin_move(node, with, client);
+        }
         let leg = self.host.leg(node);
         if leg.state == LegState::Returning {
             leg.backend.forget_prepared();
@@ -288,7 +341,7 @@ impl Reactor {
         self.news.push(News::Moved { leg: name, result });
     }
 
-    fn wait_for_leg(&mut self, node: u32, client: Key) {
+    pub(super) fn wait_for_leg(&mut self, node: u32, client: Key) {
         if let Some(conn) = self.controls.get_mut(client) {
             conn.waits_for = Some(node);
         }
@@ -374,7 +427,7 @@ impl Reactor {
         self.answer_leg(node, &answer);
     }
 
-    fn answer_leg(&mut self, node: u32, answer: &Value) {
+    pub(super) fn answer_leg(&mut self, node: u32, answer: &Value) {
         self.spare_answered(node, answer);
         for key in self.controls.keys() {
             if let Some(conn) = self.controls.get_mut(key).filter(|conn| conn.waits_for == Some(node)) {

@@ -15,7 +15,7 @@ use std::time::SystemTime;
 /// Something that changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// What: `whole`, `exposed`, `degraded`, `failed` (the health of a device), `left-out`, `used-again`, `leg-faulty`, `leg-back`, `leg-gone`, `spare-taken`, `spare-refused` (a member),
+    /// What: `whole`, `exposed`, `degraded`, `failed` (the health of a device), `left-out`, `used-again`, `leg-faulty`, `leg-back`, `leg-gone`, `leg-replaced`, `leg-stays`, `spare-taken`, `spare-refused` (a member),
     /// `differs`, `damaged`, `scrubbed` (its data).
     pub what: &'static str,
     /// The device.
@@ -40,6 +40,8 @@ impl Event {
                     Notice::Differ { .. } => "differs",
                     Notice::Mismatch { .. } => "damaged",
                     Notice::Scrubbed { .. } => "scrubbed",
+                    Notice::Grown(_) => "grown",
+                    Notice::NotGrown => "not-grown",
                     Notice::Retaken { .. } | Notice::Refused(_) | Notice::Gone(..) => return None,
                 };
                 (what, device, None)
@@ -49,6 +51,8 @@ impl Event {
                     LegNews::Faulty(_) => "leg-faulty",
                     LegNews::Back => "leg-back",
                     LegNews::StillGone(_) => "leg-gone",
+                    LegNews::Replaced(..) => "leg-replaced",
+                    LegNews::Stays(_) => "leg-stays",
                 };
                 (what, leg, None)
             }

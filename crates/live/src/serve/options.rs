@@ -254,17 +254,25 @@ impl Report {
             | Report::NotReloaded { .. }
             | Report::Opened { result: Err(_), .. }
             | Report::News(
-                News::Leg(_, LegNews::Faulty(_) | LegNews::StillGone(_))
+                News::Leg(
+                    _,
+                    LegNews::Faulty(_)
+                    | LegNews::StillGone(_)
+                    | LegNews::Stays(_)
+                    | LegNews::Replaced(_, Some(_)),
+                )
                 | News::Device(
                     _,
                     Notice::Health(Health::Exposed | Health::Degraded)
                     | Notice::Differ { .. }
+                    | Notice::NotGrown
                     | Notice::Refused(_),
                 )
                 | News::NotTaken(..)
                 | News::Gone(..)
                 | News::Left { .. }
                 | News::Moved { result: Err(_), .. }
+                | News::Sized { result: Err(_), .. }
                 | News::Spare { .. }
                 | News::TurnedAway { .. },
             ) => Level::Warn,
@@ -278,10 +286,11 @@ impl Report {
             | Report::Draining
             | Report::Closed
             | Report::News(
-                News::Leg(_, LegNews::Back)
+                News::Leg(_, LegNews::Back | LegNews::Replaced(_, None))
                 | News::Device(..)
                 | News::UsedAgain { .. }
                 | News::Moved { result: Ok(_), .. }
+                | News::Sized { result: Ok(_), .. }
                 | News::Client(_),
             ) => Level::Info,
         }
@@ -332,6 +341,19 @@ impl fmt::Display for Report {
             }
             Report::News(News::Leg(leg, LegNews::Back)) => write!(f, "{leg}: back"),
             Report::News(News::Leg(leg, LegNews::StillGone(why))) => write!(f, "{leg}: not back: {why}"),
+            Report::News(News::Leg(leg, LegNews::Stays(why))) => write!(f, "{leg}: {why}"),
+            Report::News(News::Leg(leg, LegNews::Replaced(file, None))) => {
+                write!(
+                    f,
+                    "{leg}: {} has taken its place; the old file holds no records any more",
+                    file.display()
+                )
+            }
+            Report::News(News::Leg(leg, LegNews::Replaced(file, Some(why)))) => write!(
+                f,
+                "{leg}: {} has taken its place; the old file keeps its records, do not start with it: {why}",
+                file.display()
+            ),
             Report::News(News::Device(device, notice)) => say(f, device, *notice),
             Report::News(News::NotTaken(device, child)) => {
                 write!(
@@ -363,6 +385,16 @@ impl fmt::Display for Report {
                     f,
                     "{leg}: the stack file still names its old file: {why}; name the new one before the next start"
                 )
+            }
+            Report::News(News::Sized { device, result: Ok(copy) }) => {
+                write!(
+                    f,
+                    "{device}: the stack file says the new sizes; as it was it is kept in {}",
+                    copy.display()
+                )
+            }
+            Report::News(News::Sized { device, result: Err(why) }) => {
+                write!(f, "{device}: the stack file still says the old sizes: {why}; correct `size`")
             }
             Report::News(News::Spare { leg, file, result: Ok(()) }) => {
                 write!(f, "{leg}: the spare {} has taken its place", file.display())
@@ -458,6 +490,13 @@ fn say(f: &mut fmt::Formatter<'_>, device: &str, notice: Notice) -> fmt::Result 
             f,
             "{device}: {regions} regions were being written when it stopped: their checksums are made anew ({differing} blocks differ)"
         ),
+        Notice::Grown(size) => write!(f, "{device}: grown: it serves {size} from now on"),
+        Notice::NotGrown => {
+            write!(
+                f,
+                "{device}: not grown: a leg was lost or did not take its new records; it serves what it did"
+            )
+        }
         Notice::Refused(_) => write!(f, "{device}: a leg is not taken"),
         Notice::Gone(..) => write!(f, "{device}: GONE: records of a leg"),
     }

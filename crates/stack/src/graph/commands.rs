@@ -1,9 +1,20 @@
 //! What an operator asks of a graph: of one machine, or of all of them for a tenant.
 
 use super::{Driver, Graph, Life};
-use nandu_base::{Admin, AdminError, Deal, DealError, Dealt, Instant, Step, TenantId, TenantShare};
+use nandu_base::{
+    Admin, AdminError, ByteLen, Deal, DealError, Dealt, Instant, Limits, Step, TenantId, TenantShare,
+};
 
 impl Graph {
+    /// The medium of leaf `node` has become longer. Machines above see it in its limits; nothing changes before they are asked to
+    /// ([`Admin::Grow`]).
+    pub fn lengthen(&mut self, node: u32, capacity: ByteLen) {
+        let node = &mut self.nodes[node as usize];
+        let limits = Limits { capacity, ..node.limits().clone() };
+        debug_assert!(node.children.is_empty() && limits.capacity >= node.limits().capacity);
+        node.grown = Some(Box::new(limits));
+    }
+
     /// Asks machine `node` for something on behalf of an operator.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 
 use super::Graph;
 use nandu_base::{
-    ByteLen, ByteOffset, ChargeTable, Instant, LayerStats, Machine, Op, OpenError, Peek, Span, TenantStats,
-    Violation,
+    ByteLen, ByteOffset, ChargeTable, Instant, LayerStats, Limits, Machine, Op, OpenError, Peek, Span,
+    TenantStats, Violation,
 };
 
 impl Graph {
@@ -25,6 +25,11 @@ impl Graph {
     /// A machine.
     pub fn machine(&self, node: u32) -> &dyn Machine {
         &*self.nodes[node as usize].machine
+    }
+
+    /// What a machine can take.
+    pub fn limits(&self, node: u32) -> &Limits {
+        self.nodes[node as usize].limits()
     }
 
     /// What a machine was charged.

@@ -1,0 +1,336 @@
+//! Longer legs: a mirror grows on command and not before, whatever is cut or lost meanwhile.
+
+use crate::random::seeds;
+use crate::upkeep::{CREATE, PLAIN, rested, written};
+use crate::world::{A, B, Setup, World};
+use nandu_array::member::moved::has_moved;
+use nandu_array::mirror::layout::{Layout, read_superblock};
+use nandu_base::{Admin, ByteLen, Notice, Op, OpenHow, Rng, SECTOR, Span};
+
+const GROW: Admin = Admin::Grow { is_equal: false };
+/// Bytes by which each leg becomes longer.
+const MORE: u64 = 256 << 10;
+/// A sector that only the larger mirror has.
+const BEYOND: u64 = (256 << 10) / SECTOR + 300;
+
+fn layout_of(w: &World, bytes: ByteLen) -> Layout {
+    Layout::of(bytes, w.setup.config.region_size.0.trailing_zeros() as u8).expect("large enough")
+}
+
+/// From here on the legs have this size, as far as anybody but the growth knows.
+fn take(w: &mut World, layouts: [Layout; 2]) {
+    let least = if layouts[A].data < layouts[B].data { layouts[A] } else { layouts[B] };
+    w.setup.data = least.data;
+    w.layout = layouts[A];
+    for (leg, layout) in layouts.iter().enumerate() {
+        let mut disk = w.disk(leg);
+        (disk.size, disk.data_end) = (layout.leg, layout.data.sectors());
+    }
+}
+
+fn records(w: &World, leg: usize, layout: &Layout) -> Vec<nandu_array::mirror::layout::Superblock> {
+    let slots = layout.slots.iter().map(|&at| w.disk(leg).record(at));
+    slots.filter_map(|record| Some(read_superblock(&record)?.0)).collect()
+}
+
+/// What whoever starts a mirror does whose legs are longer than they were: looks where the records are that count.
+fn settle(w: &mut World, before: [Layout; 2], after: [Layout; 2]) -> bool {
+    let there = |leg: &usize| !w.disk(*leg).lost;
+    let says = |leg: usize| has_moved(&records(w, leg, &before[leg]), &records(w, leg, &after[leg]));
+    let moved = [A, B].iter().filter(|&leg| there(leg)).any(|&leg| says(leg));
+    take(w, if moved { after } else { before });
+    moved
+}
+
+fn layouts(w: &World) -> ([Layout; 2], [Layout; 2]) {
+    let before = [w.layout; 2];
+    (before, before.map(|layout| layout_of(w, ByteLen(layout.leg.0 + MORE))))
+}
+
+fn lengthen(w: &mut World, after: [Layout; 2]) {
+    for leg in [A, B] {
+        if w.setup.soiled {
+            let new = w.disk(leg).size.sectors()..after[leg].data.sectors();
+            w.disk(leg).soil_unwritten(new, 900 + leg as u32);
+        }
+        w.lengthen(leg, after[leg].leg);
+    }
+}
+
+fn grown(w: &World) -> Option<ByteLen> {
+    w.notices.iter().rev().find_map(|notice| match notice {
+        Notice::Grown(size) => Some(*size),
+        _ => None,
+    })
+}
+
+fn setups(seed: u64) -> Vec<(&'static str, Setup)> {
+    let mut soiled = Setup::small(seed);
+    soiled.soiled = true;
+    soiled.config.initial_sync = nandu_array::member::InitialSync::Resync;
+    let mut slow = Setup::small(seed);
+    slow.slow = 30;
+    let slow = slow.hetero(|h| h.max_exposed_time = Span::from_ms(1));
+    vec![("mirror", Setup::small(seed)), ("soiled", soiled), ("hetero-mirror", slow)]
+}
+
+/// Writes, a growth with requests before and behind it, writes into what is new, a flush.
+fn story(w: &mut World, after: [Layout; 2]) {
+    let wait = |w: &mut World, cookies: &[u64]| {
+        if !w.is_over() {
+            w.wait(cookies);
+        }
+    };
+    let a = w.write(0, 20);
+    let b = w.write(130, 20);
+    wait(w, &[a, b]);
+    let f = w.flush();
+    let c = w.write(4, 9);
+    wait(w, &[f]);
+    lengthen(w, after);
+    if w.is_over() || w.admin(GROW).is_err() {
+        return; // a leg was lost before
+    }
+    let d = w.write(135, 6);
+    let r = w.read(0, 20);
+    let f = w.flush();
+    wait(w, &[c, d, r, f]);
+    let told = |w: &World| w.notices.iter().any(|n| matches!(n, Notice::Grown(_) | Notice::NotGrown));
+    while !w.is_over() && !told(w) && w.step() {}
+    if w.is_over() {
+        return;
+    }
+    let end = match grown(w) {
+        Some(size) => {
+            assert_eq!(size, after[A].data, "all of it is served");
+            take(w, after);
+            BEYOND
+        }
+        None => 300,
+    };
+    let e = w.write(end, 12);
+    let g = w.change(Op::Write, 2, 3, true);
+    let f = w.flush();
+    wait(w, &[e, g, f]);
+    let r = w.read(end, 12);
+    wait(w, &[r]);
+    w.run(20_000);
+}
+
+/// The start after it, and all that was promised is there; then, if it has not grown, it can.
+fn recover(w: &mut World, before: [Layout; 2], after: [Layout; 2], how: OpenHow) -> Result<(), String> {
+    let had_grown = settle(w, before, after);
+    w.open(how).map_err(|e| e.to_string())?;
+    w.read_all();
+    w.run(20_000);
+    if w.wrong.is_none() && w.is_pair() {
+        w.check_equal();
+    }
+    if !had_grown && w.wrong.is_none() {
+        w.notices.clear();
+        lengthen(w, after);
+        w.admin(GROW).map_err(|e| format!("it does not grow afterwards: {e}"))?;
+        w.run(20_000);
+        if grown(w) != Some(after[A].data) {
+            return Err("it has not grown afterwards".into());
+        }
+        take(w, after);
+        let a = w.write(BEYOND, 4);
+        w.wait(&[a]);
+        w.run(20_000);
+    }
+    // What was read must be there after one more cut.
+    w.cut();
+    settle(w, before, after);
+    w.open(how).map_err(|e| e.to_string())?;
+    w.read_all();
+    w.run(20_000);
+    if w.wrong.is_none() {
+        w.check_equal();
+    }
+    w.wrong.take().map_or(Ok(()), Err)
+}
+
+/// The power is cut at each step; `twice`: also in the start after it.
+fn cut_everywhere(setup: &Setup, twice: bool) -> Result<[u64; 2], String> {
+    let mut outcomes = [0; 2];
+    for n in 1.. {
+        let mut w = World::new(setup.clone());
+        let (before, after) = layouts(&w);
+        w.open(CREATE).map_err(|e| e.to_string())?;
+        w.run(20_000);
+        w.fuse = Some(n);
+        story(&mut w, after);
+        let ended = !w.is_over();
+        let told = |e: String| format!("seed {}, cut after {n} events: {e}", setup.seed);
+        w.wrong.take().map_or(Ok(()), Err).map_err(told)?;
+        w.cut();
+        if twice {
+            settle(&mut w, before, after);
+            w.boot(PLAIN);
+            w.run(Rng::new(setup.seed ^ n).between(1, 60) as usize);
+            w.cut();
+        }
+        outcomes[usize::from(settle(&mut w, before, after))] += 1;
+        recover(&mut w, before, after, PLAIN).map_err(told)?;
+        if ended {
+            break;
+        }
+    }
+    Ok(outcomes)
+}
+
+/// A leg is lost at each step, and comes back with the next start, or after a cut that the other one has not survived.
+fn lose_everywhere(setup: &Setup, leg: usize, dies: bool) -> Result<(), String> {
+    for n in 1.. {
+        let told = |e: String| format!("seed {}, leg {leg} is lost after {n} events: {e}", setup.seed);
+        let mut w = World::new(setup.clone());
+        let (before, after) = layouts(&w);
+        w.open(CREATE).map_err(|e| told(e.to_string()))?;
+        w.run(20_000);
+        w.ambush = Some((n, leg));
+        story(&mut w, after);
+        let ended = w.ambush.take().is_some();
+        w.wrong.take().map_or(Ok(()), Err).map_err(told)?;
+        w.cut();
+        if dies && !ended {
+            // It goes on without it: it has taken Solo if it has served anything alone.
+            settle(&mut w, before, after);
+            if w.open(PLAIN).is_ok() {
+                w.read_all();
+                w.run(20_000);
+            }
+            w.cut();
+        }
+        [A, B].into_iter().for_each(|leg| w.disk(leg).lost = false);
+        recover(&mut w, before, after, PLAIN).map_err(told)?;
+        if ended {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_changes_before_the_command_and_all_of_it_is_served_after_it() {
+    let mut w = rested(Setup::small(70));
+    let (before, after) = layouts(&w);
+    let why = w.admin(GROW).expect_err("nothing is longer").to_string();
+    assert!(why.contains("its legs have room for 256 KiB"), "{why}");
+    w.lengthen(A, after[A].leg);
+    let why = w.admin(GROW).expect_err("one leg is not").to_string();
+    assert!(why.contains("its legs have room for 256 KiB"), "{why}");
+    // A start before the command finds what was there.
+    w.cut();
+    assert!(!settle(&mut w, before, after));
+    w.open(PLAIN).expect("the records are where they were");
+    w.read_all();
+    lengthen(&mut w, after);
+    w.run(20_000);
+    assert_eq!(grown(&w), None);
+    w.admin(GROW).expect("both are longer");
+    let why = w.admin(GROW).expect_err("it is under way").to_string();
+    assert!(why.contains("it is growing"), "{why}");
+    w.run(20_000);
+    assert_eq!(grown(&w), Some(ByteLen(512 << 10)));
+    take(&mut w, after);
+    written(&mut w, BEYOND, 20);
+    w.read_all();
+    w.run(20_000);
+    w.check_equal();
+    assert_eq!((w.counter("growths"), w.wrong.take()), (1, None));
+    w.close();
+    w.cut();
+    assert!(settle(&mut w, before, after));
+    w.open(PLAIN).expect("it keeps its size");
+    w.read_all();
+    assert_eq!(w.wrong, None);
+}
+
+#[test]
+fn a_mirror_that_is_not_whole_does_not_grow() {
+    let mut w = rested(Setup::small(71));
+    let (_, after) = layouts(&w);
+    w.lose(B);
+    let a = w.write(0, 4);
+    w.wait(&[a]);
+    lengthen(&mut w, after);
+    let why = w.admin(GROW).expect_err("one leg is out").to_string();
+    assert!(why.contains("wait until its health is whole"), "{why}");
+}
+
+#[test]
+fn a_leg_that_does_not_take_its_new_records_ends_the_growth() {
+    for leg in [A, B] {
+        let mut w = rested(Setup::small(72));
+        let (_, after) = layouts(&w);
+        lengthen(&mut w, after);
+        let end = after[leg].slots[0] / SECTOR;
+        w.disk(leg).rejects.insert(end);
+        w.admin(GROW).expect("both are longer");
+        let a = w.write(0, 4);
+        w.wait(&[a]);
+        w.run(20_000);
+        assert!(w.notices.contains(&Notice::NotGrown) && w.is_ok(a) && w.is_pair());
+        w.disk(leg).rejects.clear();
+        w.admin(GROW).expect("both are longer");
+        w.run(20_000);
+        assert_eq!((grown(&w), w.wrong), (Some(after[A].data), None));
+    }
+}
+
+#[test]
+fn only_the_shorter_leg_need_become_longer() {
+    let mut w = rested(Setup::small(73));
+    let (before, after) = layouts(&w);
+    lengthen(&mut w, after);
+    w.admin(GROW).expect("both are longer");
+    w.run(20_000);
+    take(&mut w, after);
+    // One of them grows on alone, in vain, then the other one.
+    let further = after.map(|layout| layout_of(&w, ByteLen(layout.leg.0 + MORE)));
+    w.lengthen(A, further[A].leg);
+    assert!(w.admin(GROW).is_err());
+    w.lengthen(B, further[B].leg);
+    w.notices.clear();
+    w.admin(GROW).expect("both are longer");
+    w.run(20_000);
+    assert_eq!(grown(&w), Some(further[A].data));
+    assert!(records(&w, A, &before[A]).is_empty() && records(&w, A, &after[A]).is_empty());
+    assert_eq!(w.wrong, None);
+}
+
+#[test]
+fn a_cut_at_any_step_of_a_growth_leaves_it_as_it_was_or_grown() {
+    for seed in seeds(2) {
+        for (name, setup) in setups(seed) {
+            for twice in [false, true] {
+                let outcomes = cut_everywhere(&setup, twice)
+                    .unwrap_or_else(|wrong| panic!("{name}, twice {twice}: {wrong}"));
+                assert!(outcomes.iter().all(|&n| n > 5), "seed {seed}: {outcomes:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_leg_may_be_lost_at_any_step_of_a_growth() {
+    for seed in seeds(2) {
+        for (name, setup) in setups(seed) {
+            for (leg, dies) in [(A, false), (B, false), (A, true), (B, true)] {
+                if let Err(wrong) = lose_everywhere(&setup, leg, dies) {
+                    panic!("{name}, dies {dies}: {wrong}");
+                }
+            }
+        }
+    }
+}
+
+/// Faults of a growth, which cuts at each of its steps find.
+pub fn finds(plant: &str) -> Option<(u64, String)> {
+    let is_its_own = plant == "mirror.old-records-first";
+    (0..8).filter(|_| is_its_own).find_map(|seed| {
+        let setup = Setup::small(seed).plant(plant);
+        Some((seed, cut_everywhere(&setup, false).err()?))
+    })
+}

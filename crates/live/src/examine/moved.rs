@@ -1,0 +1,86 @@
+//! Where the records of mirrors are whose legs have become longer than the stack file says, or than they were.
+//!
+//! A file that was made longer is used as it was until a command says otherwise; a growth that was cut off counts or not, for all legs
+//! ([`nandu_array::member::moved`]). So records are looked for where each leg ends by the stack file, where it ends now, and where the last data
+//! of any leg of the mirror end.
+
+use super::{Image, RECORD};
+use nandu_array::member::{self, moved::has_moved};
+use nandu_array::mirror::layout::{Superblock, read_superblock};
+use nandu_base::{ByteLen, MediumSpec};
+use nandu_stack::Built;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::path::Path;
+
+/// A leg that is there: its name, the size that the stack gives it, its file, and where records may end.
+struct Leg<'a> {
+    name: &'a str,
+    size: u64,
+    image: Image,
+    ends: BTreeSet<u64>,
+}
+
+/// The legs of mirrors whose records are elsewhere than the stack file says, and the sizes with which they are found. Nothing is changed.
+pub fn moved_sizes(built: &Built, base: &Path) -> Vec<(String, ByteLen)> {
+    let mut sizes = Vec::new();
+    for part in built.parts.iter().filter(|part| matches!(part.kind, "mirror" | "hetero-mirror")) {
+        let legs = part.children.iter().filter_map(|&child| leg(built, child, base));
+        sizes.extend(of_one(legs.collect()));
+    }
+    sizes
+}
+
+fn leg<'a>(built: &'a Built, node: u32, base: &Path) -> Option<Leg<'a>> {
+    let part = &built.parts[node as usize];
+    let MediumSpec::Block(spec) = &part.medium else { return None };
+    let mut file = File::open(base.join(spec.path.as_deref()?)).ok()?;
+    let bytes = file.seek(SeekFrom::End(0)).ok()?;
+    let align = u64::from(part.machine.limits().align);
+    let image = Image { file, bytes };
+    let mut ends = BTreeSet::from([spec.capacity.0, bytes / align * align]);
+    let last = image.last_data().ok().flatten();
+    let was = last.and_then(|end| image.records_before(end).ok().flatten());
+    ends.extend(was.map(|(was, _)| was.0));
+    Some(Leg { name: &part.name, size: spec.capacity.0, image, ends })
+}
+
+fn of_one(legs: Vec<Leg<'_>>) -> Vec<(String, ByteLen)> {
+    let ends: BTreeSet<u64> = legs.iter().flat_map(|leg| leg.ends.iter().copied()).collect();
+    let places: Vec<BTreeMap<u64, Vec<Superblock>>> = legs
+        .iter()
+        .map(|leg| {
+            let found = ends.iter().map(|&end| (end, records(&leg.image, end)));
+            found.filter(|(_, records)| !records.is_empty()).collect()
+        })
+        .collect();
+    let says = |places: &BTreeMap<u64, Vec<Superblock>>, leg: &Leg<'_>| {
+        let (Some((&from, before)), Some((&to, now))) = (places.first_key_value(), places.last_key_value())
+        else {
+            return false;
+        };
+        match from == to {
+            true => from > leg.size,
+            false => has_moved(before, now),
+        }
+    };
+    let have_moved = places.iter().zip(&legs).any(|(places, leg)| says(places, leg));
+    let counts = places.iter().map(|places| match have_moved {
+        true => places.last_key_value(),
+        false => places.first_key_value(),
+    });
+    let counts = counts.zip(&legs).filter_map(|(place, leg)| Some((leg, *place?.0)));
+    counts
+        .filter(|(leg, end)| *end != leg.size)
+        .map(|(leg, end)| (leg.name.to_string(), ByteLen(end)))
+        .collect()
+}
+
+/// The records of a mirror on a leg that ends there, by their own word too.
+fn records(image: &Image, end: u64) -> Vec<Superblock> {
+    let slots = member::record::slots(end).into_iter().flatten();
+    let read = slots.filter_map(|at| image.read(at, RECORD).ok().flatten());
+    let records = read.filter_map(|page| Some(read_superblock(&page)?.0));
+    records.filter(|sb| sb.leg_bytes / RECORD as u64 == end / RECORD as u64).collect()
+}

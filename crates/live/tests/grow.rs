@@ -1,0 +1,227 @@
+//! A served device whose files become longer: it grows on command and not before, and keeps its size through restarts and kills.
+
+mod common;
+
+use common::client::Client;
+use common::{Served, options, wait_for};
+use nandu_base::ByteLen;
+use nandu_live::{ServeOptions, ctl, examine};
+use nandu_stack::Stack;
+use serde_json::Value;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const SIZE: u64 = 4 << 20;
+const MORE: u64 = 8 << 20;
+
+fn mirror(kind: &str, size: u64) -> String {
+    let leg =
+        |name: &str| format!("[device.{name}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {size}\n");
+    format!(
+        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"{kind}\"\nlegs = [\"a\", \"b\"]\n\
+         region_size = \"64 KiB\"\nbitmap_delay = \"10 ms\"\ninitial_sync = \"assume-clean\"\n{}{}",
+        leg("a"),
+        leg("b")
+    )
+}
+
+fn ask(server: &Served, command: &str) -> Result<Value, String> {
+    let command: ctl::Command = command.parse().expect("a command");
+    ctl::send(&server.control, &command).map_err(|error| error.to_string())
+}
+
+fn lengthen(dir: &Path, files: &[&str], bytes: u64) {
+    for file in files {
+        let file = OpenOptions::new().write(true).open(dir.join(file)).expect("it is ours");
+        file.set_len(bytes).expect("room");
+    }
+}
+
+fn served_bytes(server: &Served) -> u64 {
+    ask(server, "status").expect("a status")["exports"][0]["bytes"].as_u64().expect("a size")
+}
+
+fn is_whole(server: &Served) {
+    wait_for("the mirror to be whole", || {
+        let status = ask(server, "status").expect("a status");
+        let m = &status["devices"]["m"];
+        (m["health"] == "whole" && m["counters"]["dirty_regions"] == 0).then_some(())
+    });
+}
+
+/// The stack as a start finds it: sizes where the records are.
+fn found(text: &str, dir: &Path) -> String {
+    let built = Stack::parse(text).expect("a stack").build(&Default::default()).expect("it can be built");
+    examine::moved_sizes(&built, dir).iter().fold(text.to_string(), |text, (leg, size)| {
+        let [key, value] = [format!("path = \"{leg}.img\"\n"), format!("size = {}\n", size.0)];
+        let at = text.find(&key).expect("the leg stands in it") + key.len();
+        let end = at + text[at..].find('\n').expect("a line") + 1;
+        [&text[..at], &value, &text[end..]].concat()
+    })
+}
+
+#[test]
+fn a_mirror_serves_more_after_the_command_and_keeps_its_size() {
+    for kind in ["mirror", "hetero-mirror"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("m.toml");
+        let text = mirror(kind, SIZE);
+        std::fs::write(&path, &text).expect("it is ours");
+        let of_file = |create: bool| {
+            let read = std::fs::read_to_string(&path).expect("it is there");
+            let read = found(&read, dir.path());
+            ServeOptions { create, stack_file: Some(path.clone()), ..options(&read, dir.path()) }
+        };
+        let server = Served::start(of_file(true));
+        let before = served_bytes(&server);
+        let mut old = Client::connect(&server.socket, "data");
+        old.write(8192, &[7; 4096]);
+        old.flush();
+        let no = ask(&server, "grow").expect_err("nothing is longer");
+        assert!(no.contains("so much is served; make both legs longer first"), "{no}");
+        lengthen(dir.path(), &["a.img"], MORE);
+        let no = ask(&server, "grow m").expect_err("one leg is not");
+        assert!(no.contains("so much is served"), "{no}");
+        lengthen(dir.path(), &["b.img"], MORE);
+        assert_eq!(served_bytes(&server), before, "nothing changes by itself");
+        server.stop();
+        // Nor does it at a start.
+        let server = Served::start(of_file(false));
+        assert_eq!(served_bytes(&server), before);
+        let mut old = Client::connect(&server.socket, "data");
+        let answer = ask(&server, "grow").expect("both legs are longer");
+        let after = answer["bytes"].as_u64().expect("a size");
+        assert_eq!(after, before + MORE - SIZE);
+        assert_eq!(answer["stack_file"], "says the new sizes");
+        let copy = answer["stack_file_before"].as_str().expect("a path");
+        assert_eq!(std::fs::read_to_string(copy).expect("it is there"), text);
+        assert_eq!(served_bytes(&server), after);
+        old.write(16_384, &[8; 4096]);
+        old.flush();
+        let mut new = Client::connect(&server.socket, "data");
+        new.write(after - 4096, &[9; 4096]);
+        new.flush();
+        assert_eq!(new.read(8192, 4096), [7; 4096]);
+        let is_zero = new.read(before, (MORE - SIZE - 4096) as u32).iter().all(|&byte| byte == 0);
+        assert!(is_zero, "what is new reads as zeros here");
+        is_whole(&server);
+        server.stop();
+        let server = Served::start(of_file(false));
+        assert_eq!(served_bytes(&server), after);
+        let mut client = Client::connect(&server.socket, "data");
+        for (at, byte) in [(8192, 7), (16_384, 8), (after - 4096, 9)] {
+            assert_eq!(client.read(at, 4096), [byte; 4096]);
+        }
+        is_whole(&server);
+        server.stop();
+        let [a, b] =
+            ["a.img", "b.img"].map(|file| std::fs::read(dir.path().join(file)).expect("it is there"));
+        assert!(a[..after as usize] == b[..after as usize], "the legs read the same");
+    }
+}
+
+#[test]
+fn a_stack_file_that_says_the_old_sizes_is_set_right_by_what_lies_on_the_legs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = mirror("mirror", SIZE);
+    let server = Served::start(options(&text, dir.path()));
+    let mut client = Client::connect(&server.socket, "data");
+    client.write(0, &[5; 4096]);
+    client.flush();
+    lengthen(dir.path(), &["a.img", "b.img"], MORE);
+    let answer = ask(&server, "grow m").expect("both legs are longer");
+    assert!(answer["stack_file"].is_null(), "there is none");
+    let after = served_bytes(&server);
+    server.stop();
+    let sizes = |text: &str| {
+        let built = Stack::parse(text).expect("a stack").build(&Default::default()).expect("it can be built");
+        examine::moved_sizes(&built, dir.path())
+    };
+    let both = |bytes| ["a", "b"].map(|leg| (leg.to_string(), ByteLen(bytes))).to_vec();
+    assert_eq!(sizes(&text), both(MORE));
+    // The files become longer once more, and nobody says so.
+    lengthen(dir.path(), &["a.img", "b.img"], MORE + SIZE);
+    assert_eq!(sizes(&text), both(MORE));
+    assert_eq!(sizes(&mirror("mirror", MORE + SIZE)), both(MORE));
+    assert_eq!(sizes(&mirror("mirror", MORE)), []);
+    let server =
+        Served::start(ServeOptions { create: false, ..options(&found(&text, dir.path()), dir.path()) });
+    assert_eq!(served_bytes(&server), after);
+    assert_eq!(Client::connect(&server.socket, "data").read(0, 4096), [5; 4096]);
+    // One leg is away when the set grows: it is lost, so the set does not.
+    ask(&server, "fail b").expect("a has everything");
+    let no = ask(&server, "grow").expect_err("one leg is out");
+    assert!(no.contains("is no file or block device that is open"), "{no}");
+    ask(&server, "add b").expect("it is in order");
+    is_whole(&server);
+    ask(&server, "grow").expect("both are there");
+    assert_eq!(served_bytes(&server), after + SIZE);
+    server.stop();
+}
+
+#[test]
+fn what_new_space_holds_is_made_the_same_on_both_legs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Served::start(options(&mirror("mirror", SIZE), dir.path()));
+    lengthen(dir.path(), &["a.img", "b.img"], MORE);
+    let soil = |file: &str, byte: u8| {
+        let file = OpenOptions::new().write(true).open(dir.path().join(file)).expect("it is ours");
+        file.write_all_at(&[byte; 4096], SIZE + (1 << 20)).expect("room");
+    };
+    soil("a.img", 3);
+    soil("b.img", 4);
+    ask(&server, "grow").expect("both legs are longer");
+    is_whole(&server);
+    let mut client = Client::connect(&server.socket, "data");
+    let is = client.read(SIZE + (1 << 20), 4096);
+    assert_eq!(is, [3; 4096], "the leader's");
+    server.stop();
+    let [a, b] = ["a.img", "b.img"].map(|file| std::fs::read(dir.path().join(file)).expect("it is there"));
+    let data = (MORE - (1 << 20)) as usize;
+    assert!(a[..data] == b[..data]);
+}
+
+#[test]
+fn a_file_grows_and_others_say_why_not() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let leaf =
+        |name: &str| format!("[device.{name}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {MORE}\n");
+    let of = |text: &str| format!("[export.data]\ndevice = \"top\"\n{text}");
+    let one = of(&format!("[device.top]\nkind = \"file\"\npath = \"one.img\"\nsize = {SIZE}\n"));
+    let server = Served::start(options(&one, dir.path()));
+    let no = ask(&server, "grow").expect_err("it is not longer");
+    assert!(no.contains("all of it is served"), "{no}");
+    lengthen(dir.path(), &["one.img"], MORE);
+    let mut old = Client::connect(&server.socket, "data");
+    assert_eq!(ask(&server, "grow").expect("it is longer")["bytes"], MORE);
+    let mut new = Client::connect(&server.socket, "data");
+    new.write(MORE - 4096, &[6; 4096]);
+    old.write(0, &[5; 4096]);
+    new.flush();
+    assert_eq!(new.read(0, 4096), [5; 4096]);
+    server.stop();
+    let three = format!("{}{}{}", leaf("a"), leaf("b"), leaf("c"));
+    for (kind, options_of, why) in [
+        ("parity", "legs = [\"a\", \"b\", \"c\"]\n", "new rows of a parity array have no parity yet"),
+        ("stripe", "legs = [\"a\", \"b\", \"c\"]\nchunk = \"64 KiB\"\n", "a `stripe` does not grow"),
+    ] {
+        let text = of(&format!("[device.top]\nkind = \"{kind}\"\n{options_of}{three}"));
+        let dir = tempfile::tempdir().expect("a directory");
+        let server = Served::start(options(&text, dir.path()));
+        let no = ask(&server, "grow top").expect_err("it keeps its size");
+        assert!(no.contains(why), "{no}");
+        let no = ask(&server, "grow").expect_err("nothing can");
+        assert!(no.contains("no device of this stack can grow"), "{no}");
+        let no = ask(&server, "grow a").expect_err("it is a leg");
+        assert!(no.contains(&format!("devices of kind `{kind}` keep the size")), "{no}");
+        server.stop();
+    }
+    let below = of("[device.top]\nkind = \"integrity\"\nbelow = \"m\"\n")
+        + &mirror("mirror", SIZE)["[export.data]\ndevice = \"m\"\n".len()..];
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Served::start(options(&below, dir.path()));
+    let no = ask(&server, "grow m").expect_err("checksums lie at its end");
+    assert!(no.contains("does not grow below `top`: devices of kind `integrity` keep the size"), "{no}");
+    server.stop();
+}

@@ -1,0 +1,202 @@
+//! A leg that works is replaced: the new file is filled while the old one serves, and neither a loss nor a restart meanwhile loses anything.
+
+mod common;
+
+use common::client::Client;
+use common::{Served, options, wait_for};
+use nandu_live::{ServeOptions, ctl};
+use serde_json::Value;
+use std::path::Path;
+
+const SIZE: u64 = 16 << 20;
+
+fn leg(name: &str) -> String {
+    format!("[device.{name}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {SIZE}\n")
+}
+
+fn stack(kind: &str, legs: &[&str]) -> String {
+    let names: Vec<String> = legs.iter().map(|name| format!("\"{name}\"")).collect();
+    let devices: String = legs.iter().map(|name| leg(name)).collect();
+    format!(
+        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"{kind}\"\nlegs = [{}]\n\
+         initial_sync = \"assume-clean\"\n{devices}",
+        names.join(", ")
+    )
+}
+
+fn ask(server: &Served, command: &str) -> Result<Value, String> {
+    let command: ctl::Command = command.parse().expect("a command");
+    ctl::send(&server.control, &command).map_err(|error| error.to_string())
+}
+
+fn health(server: &Served) -> Value {
+    ask(server, "status").expect("a status")["devices"]["m"]["health"].clone()
+}
+
+fn whole(server: &Served) {
+    wait_for("the array to be whole", || (health(server) == "whole").then_some(()));
+}
+
+fn again(text: &str, dir: &Path) -> ServeOptions {
+    ServeOptions { create: false, ..options(text, dir) }
+}
+
+fn content(block: u64, round: u8) -> Vec<u8> {
+    vec![round.wrapping_mul(31) ^ block as u8 ^ 0x5A; 4096]
+}
+
+/// Blocks that are written, all over the device.
+fn blocks() -> impl Iterator<Item = u64> {
+    (0..200).map(|n| n * 19 % 3800)
+}
+
+#[test]
+fn a_leg_of_each_array_moves_while_clients_write_and_the_old_file_is_not_believed() {
+    for (kind, legs) in
+        [("mirror", &["a", "b"][..]), ("hetero-mirror", &["a", "b"]), ("parity", &["a", "b", "c"])]
+    {
+        let dir = tempfile::tempdir().expect("a directory");
+        let text = stack(kind, legs);
+        let server = Served::start(options(&text, dir.path()));
+        whole(&server);
+        let mut client = Client::connect(&server.socket, "data");
+        blocks().for_each(|block| client.write(block * 4096, &content(block, 1)));
+        client.flush();
+        std::thread::scope(|scope| {
+            let moved = scope.spawn(|| ask(&server, "replace a with new.img"));
+            for round in 2..5 {
+                blocks().step_by(3).for_each(|block| client.write(block * 4096, &content(block, round)));
+                client.flush();
+                assert_eq!(health(&server), "whole", "no leg is ever out");
+            }
+            let answer = moved.join().expect("no panic").expect("a works");
+            assert_eq!(
+                (&answer["state"], &answer["old_file"]),
+                (&Value::from("active"), &Value::Null),
+                "{kind}"
+            );
+        });
+        blocks().step_by(5).for_each(|block| client.write(block * 4096, &content(block, 9)));
+        client.flush();
+        let no = ask(&server, "replace b with a.img").expect_err("it holds data");
+        assert!(no.contains("it holds data"), "{no}");
+        client.disconnect();
+        server.stop();
+        // The stack file still names the old file, whose records are gone.
+        match Served::try_start(again(&text, dir.path())) {
+            // A parity array goes on without what is blank.
+            Ok(server) => {
+                assert_eq!((kind, health(&server)), ("parity", Value::from("degraded")));
+                server.stop();
+            }
+            Err(error) => assert!(error.to_string().contains("`a` is blank"), "{error}"),
+        }
+        let named = text.replace("a.img", "new.img");
+        if kind == "parity" {
+            let server = Served::start(ServeOptions { alone: true, ..again(&named, dir.path()) });
+            server.stop();
+            continue;
+        }
+        let server = Served::start(again(&named, dir.path()));
+        whole(&server);
+        // Each leg alone has everything.
+        for other in ["b", "a"] {
+            ask(&server, &format!("fail {other}")).expect("the other one has everything");
+            let mut client = Client::connect(&server.socket, "data");
+            for (n, block) in blocks().enumerate() {
+                let round = match n {
+                    n if n % 5 == 0 => 9,
+                    n if n % 3 == 0 => 4,
+                    _ => 1,
+                };
+                assert_eq!(
+                    client.read(block * 4096, 4096),
+                    content(block, round),
+                    "{kind}, block {block} without {other}"
+                );
+            }
+            client.disconnect();
+            ask(&server, &format!("add {other}")).expect("it is in order");
+            whole(&server);
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn a_file_that_is_exported_moves_and_the_stack_file_names_the_new_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("s.toml");
+    let text = format!("[export.data]\ndevice = \"a\"\n{}", leg("a"));
+    std::fs::write(&path, &text).expect("it is ours");
+    let of_file = ServeOptions { stack_file: Some(path.clone()), ..options(&text, dir.path()) };
+    let server = Served::start(of_file);
+    let mut client = Client::connect(&server.socket, "data");
+    client.write(12_288, &[7; 4096]);
+    let answer = ask(&server, "replace a with new.img").expect("it works");
+    assert_eq!(answer["stack_file"], "names the new file");
+    client.write(SIZE - 4096, &[8; 4096]);
+    client.flush();
+    server.stop();
+    let new = std::fs::read(dir.path().join("new.img")).expect("it is there");
+    assert_eq!((new[12_288], new[SIZE as usize - 1], new.len() as u64), (7, 8, SIZE));
+    assert_eq!(std::fs::read(dir.path().join("a.img")).expect("it is there")[SIZE as usize - 1], 0);
+    let now = std::fs::read_to_string(&path).expect("it is there");
+    assert_eq!(now, text.replace("a.img", "new.img"));
+}
+
+#[test]
+fn a_stack_file_that_cannot_be_written_leaves_the_leg_where_it_is() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("s.toml");
+    let text = stack("mirror", &["a", "b"]);
+    std::fs::write(&path, &text).expect("it is ours");
+    let server = Served::start(ServeOptions { stack_file: Some(path.clone()), ..options(&text, dir.path()) });
+    whole(&server);
+    let mut client = Client::connect(&server.socket, "data");
+    client.write(0, &[7; 8192]);
+    client.flush();
+    std::fs::create_dir(dir.path().join("s.toml.new")).expect("a directory");
+    let no = ask(&server, "replace a with new.img").expect_err("the place is taken");
+    assert!(no.contains("`a` is not replaced: the stack file would name its old file still"), "{no}");
+    assert_eq!(health(&server), "whole");
+    client.write(4096, &[9; 4096]);
+    client.flush();
+    // What was filled in vain is blank again, and can be named once more.
+    std::fs::remove_dir(dir.path().join("s.toml.new")).expect("it is empty");
+    wait_for("the new file to be free", || ask(&server, "replace a with new.img").ok());
+    whole(&server);
+    server.stop();
+    assert_eq!(std::fs::read(dir.path().join("new.img")).expect("it is there")[4096], 9);
+}
+
+#[test]
+fn a_leg_that_is_lost_meanwhile_is_lost_and_a_restart_starts_with_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = stack("mirror", &["a", "b"]);
+    let server = Served::start(options(&text, dir.path()));
+    whole(&server);
+    let mut client = Client::connect(&server.socket, "data");
+    (0..SIZE / (1 << 20) - 1).for_each(|mib| client.write(mib << 20, &vec![mib as u8 + 1; 1 << 20]));
+    client.flush();
+    std::thread::scope(|scope| {
+        let moved = scope.spawn(|| ask(&server, "replace a with new.img"));
+        // At whatever moment it comes: the leg is out, and its move is over or was called off.
+        let failed = ask(&server, "fail a");
+        let answer = moved.join().expect("no panic");
+        assert!(failed.is_ok() || answer.is_ok(), "{failed:?}, {answer:?}");
+        if let Err(no) = answer {
+            assert!(no.contains("`a` is not replaced"), "{no}");
+        }
+    });
+    client.write(0, &[77; 4096]);
+    client.flush();
+    let mut other = Client::connect(&server.socket, "data");
+    assert_eq!(other.read(0, 4096), [77; 4096]);
+    assert_eq!(other.read(5 << 20, 4096), [6; 4096]);
+    server.stop();
+    let server = Served::start(ServeOptions { alone: true, ..again(&text, dir.path()) });
+    let mut client = Client::connect(&server.socket, "data");
+    assert_eq!(client.read(0, 4096), [77; 4096]);
+    server.stop();
+}
