@@ -79,6 +79,14 @@ impl ByteBuf {
     }
 }
 
+impl AsMut<[u8]> for ByteBuf {
+    /// All of the block, to change, for who has it alone.
+    fn as_mut(&mut self) -> &mut [u8] {
+        // SAFETY: inside the block, initialised at allocation; nobody else has it.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
+    }
+}
+
 impl Drop for ByteBuf {
     fn drop(&mut self) {
         // SAFETY: allocated in `zeroed` with the layout of this length.

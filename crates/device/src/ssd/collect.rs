@@ -259,14 +259,17 @@ impl<M: Mapping> Ssd<M> {
                 Some(_) => {
                     if !PLAIN {
                         // Of a map that is partly on the flash it may be heard that more of them are superseded.
-                        valid = pages - u32::from(self.blocks.invalid(victim));
+                        valid = valid.min(pages - u32::from(self.blocks.invalid(victim)));
                     }
                     continue;
                 }
                 None if self.move_record(from, plane, &mut pieces, cx) => {}
                 None => continue,
             }
-            valid = if PLAIN { valid - 1 } else { pages - u32::from(self.blocks.invalid(victim)) };
+            valid -= 1;
+            if !PLAIN {
+                valid = valid.min(pages - u32::from(self.blocks.invalid(victim)));
+            }
             left = left.saturating_sub(1);
         }
         if PLAIN {

@@ -154,7 +154,7 @@ impl Twin {
             std::thread::park_timeout(LOOK);
             self.goes_on(old)?;
         }
-        let buffer = ByteBuf::zeroed(CHUNK as usize);
+        let mut buffer = ByteBuf::zeroed(CHUNK as usize);
         let mut at = 0;
         while at < self.capacity {
             self.goes_on(old)?;
@@ -173,7 +173,7 @@ impl Twin {
             // Whole blocks, for what bypasses the page cache.
             let start = data.start / CHUNK * CHUNK;
             let range = start.max(at)..(start + CHUNK).min(self.capacity);
-            self.copy(old, range.clone(), &buffer)?;
+            self.copy(old, range.clone(), &mut buffer)?;
             at = range.end;
             self.state().done = at;
         }
@@ -194,7 +194,7 @@ impl Twin {
         self.failed().map_or(Ok(()), Err)
     }
 
-    fn copy(&self, old: &OpenFile, range: Range<u64>, buffer: &ByteBuf) -> Result<(), String> {
+    fn copy(&self, old: &OpenFile, range: Range<u64>, buffer: &mut ByteBuf) -> Result<(), String> {
         let mut state = self.state();
         while state.changing.iter().any(|changing| meet(changing, &range)) {
             state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -202,8 +202,7 @@ impl Twin {
         state.copying = Some(range.clone());
         drop(state);
         let len = (range.end - range.start) as usize;
-        // SAFETY: this thread alone has the buffer.
-        let bytes = unsafe { buffer.slice_mut(0, len) };
+        let bytes = &mut buffer.as_mut()[..len];
         let read = old.read_at(range.start, bytes).map_err(|error| format!("the old file: {error}"));
         let written = read.and_then(|()| {
             let written = self.file.write_at(range.start, bytes);
