@@ -178,15 +178,13 @@ pub(super) struct Executor {
     pub queue: Queued,
     pub stripes: Stripes,
     pub page: PageShape,
-    /// log2 of the planes of a die.
-    plane_bits: u32,
     /// Number of the last group of operations that may share array operations.
     serial: u32,
     /// When every program and erase issued so far is complete.
     pub last_change: Instant,
     /// When every trim record issued so far is complete.
     pub recorded_at: Instant,
-    /// When the last page of a checkpoint is complete that waited.
+    /// When every page of a checkpoint issued so far is complete.
     pub anchored_at: Instant,
     pub fetched: Fetched,
     /// What is counted of SLC mode, where there is one.
@@ -209,7 +207,6 @@ impl Executor {
             lanes,
             queue,
             page,
-            plane_bits: stripes.plane_bits,
             stripes,
             serial: 0,
             last_change: Instant::ZERO,
@@ -257,7 +254,7 @@ impl Executor {
     #[inline]
     pub fn die_of(&self, ppn: Ppn) -> u32 {
         let units = &self.stripes.units;
-        units.chips().plane(units.place(ppn)) >> self.plane_bits
+        units.chips().plane(units.place(ppn)) >> self.stripes.plane_bits
     }
 
     /// The times of a mode.

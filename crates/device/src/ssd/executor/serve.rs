@@ -53,7 +53,7 @@ impl Executor {
         if !self.queue.has_lines() {
             return;
         }
-        for die in 0..self.stripes.units.chips().planes >> self.plane_bits {
+        for die in 0..self.stripes.units.chips().planes >> self.stripes.plane_bits {
             self.end_what_runs(die, cx);
         }
         loop {

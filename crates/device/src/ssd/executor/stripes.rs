@@ -295,7 +295,7 @@ impl Executor {
         let (mut end, mut die_time) = (cx.now, Span::ZERO);
         for index in 0..width {
             let (member, die) = match width {
-                1 => (0, group >> self.plane_bits),
+                1 => (0, group >> self.stripes.plane_bits),
                 _ => self.stripes.by_die[(group * width + index) as usize],
             };
             let window = match last {
