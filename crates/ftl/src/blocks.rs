@@ -24,7 +24,6 @@ pub use wear::{FreeOrder, WearRules};
 use crate::address::{BlockId, Layout, Lpn, Ppn};
 use crate::filled::{FilledBlocks, Initial};
 use content::{MAP, WASTE};
-use nandu_base::Instant;
 use std::sync::Arc;
 use wear::{Choice, Wear};
 
@@ -78,7 +77,6 @@ pub struct BlockTable {
     /// Pages without valid data, by block; unwritten pages of an open block not counted.
     invalid: Vec<u16>,
     /// When the programs that made pages of the block invalid are complete: no erase may begin before.
-    safe_at: Vec<Instant>,
     /// Erases so far, by block.
     erases: Vec<u32>,
     /// Sequence number of the oldest page, by block; meaningless for free blocks.
@@ -121,7 +119,6 @@ impl BlockTable {
             owners: vec![0; layout.ppn_end() as usize],
             filled: None,
             invalid: vec![0; blocks],
-            safe_at: vec![Instant::ZERO; blocks],
             erases: vec![0; blocks],
             oldest: vec![0; blocks],
             next_free: vec![0; blocks],
@@ -251,12 +248,12 @@ impl BlockTable {
         *owner = content.word();
     }
 
-    /// A page lost its data to a newer version that is complete at `when`.
+    /// A page lost its data to a newer version, or to a trim.
     #[inline]
-    pub fn invalidate(&mut self, ppn: Ppn, when: Instant) {
+    pub fn invalidate(&mut self, ppn: Ppn) {
         assert!((ppn.0 as usize) < self.owners.len(), "page {ppn:?} is on no block");
         let block = self.layout.block(ppn).0 as usize;
-        debug_assert!(block < self.invalid.len() && block < self.safe_at.len());
+        debug_assert!(block < self.invalid.len());
         debug_assert!((self.pool_of[block] as usize) < self.planes.len());
         // SAFETY: `pool_of` names only pools that there are: planes, or what `set_shares` has made, which is the only other
         // place where `planes` changes its length. There is a counter for each block number, of which there are as many as page numbers shifted
@@ -264,8 +261,6 @@ impl BlockTable {
         // number. No other table ever changes its length.
         unsafe {
             *self.invalid.get_unchecked_mut(block) += 1;
-            let safe_at = self.safe_at.get_unchecked_mut(block);
-            *safe_at = safe_at.later(when);
             let pool = *self.pool_of.get_unchecked(block) as usize;
             self.planes.get_unchecked_mut(pool).valid -= 1;
         }
@@ -326,13 +321,6 @@ impl BlockTable {
     pub fn old_page(&mut self, ppn: Ppn, lpn: Lpn) {
         self.programmed(ppn, Content::Data(lpn));
         self.invalid[self.layout.block(ppn).0 as usize] += 1;
-    }
-
-    /// No erase of the block of `ppn` may begin before `when`.
-    #[inline]
-    pub fn keep_until(&mut self, ppn: Ppn, when: Instant) {
-        let safe_at = &mut self.safe_at[self.layout.block(ppn).0 as usize];
-        *safe_at = safe_at.later(when);
     }
 
     /// Opens an erased block of a plane for the host's pages or the map's; `seq` is the number its first page will get.
@@ -418,7 +406,6 @@ impl BlockTable {
             filled.erased(block);
         }
         self.invalid[block.0 as usize] = 0;
-        self.safe_at[block.0 as usize] = Instant::ZERO;
         self.erases[block.0 as usize] += 1;
         if let Some(modes) = &mut self.modes {
             modes.erased(block, self.pool_of[block.0 as usize]);
@@ -426,11 +413,6 @@ impl BlockTable {
         if !self.retire(block, least_free) {
             self.push_free(block);
         }
-    }
-
-    /// No erase of the block may begin before this.
-    pub fn safe_at(&self, block: BlockId) -> Instant {
-        self.safe_at[block.0 as usize]
     }
 
     /// Pages of the block without valid data.

@@ -188,7 +188,7 @@ impl<M: Mapping> Ssd<M> {
     pub(super) fn note_opened(&mut self, cursor: Cursor) {
         let block = cursor.block(self.blocks.layout());
         self.exec.stripes.opened(block, self.exec.queue.any_erase_waits());
-        let erased = self.blocks.safe_at(block);
+        let erased = self.exec.stripes.was_erased_at(block);
         self.exec.fetched.opened_from = self.exec.fetched.opened_from.later(erased);
     }
 }

@@ -275,7 +275,8 @@ impl<M: Mapping> Ssd<M> {
         if PLAIN {
             self.count.pages_moved += u64::from(moved);
             self.exec.last_change = self.exec.last_change.later(end);
-            self.blocks.moved_away(victim, moved, end);
+            self.blocks.moved_away(victim, moved);
+            self.exec.stripes.keep_unit_until(victim, end);
         }
         self.charge_gc(pieces.usage, cause, cx);
         if valid > 0 {
@@ -336,14 +337,14 @@ impl<M: Mapping> Ssd<M> {
         cx: &mut Cx<'_>,
     ) -> Ppn {
         let to = self.next_page_for_cleared(plane);
-        let end = self.copy(from, to, content, pieces, cx);
+        self.copy(from, to, content, pieces, cx);
         self.count.pages_moved += 1;
         self.tenant_moved(plane);
-        self.blocks.invalidate(from, end);
+        self.blocks.invalidate(from);
         to
     }
 
-    /// Copies a page within its pool; returns when that is complete, or the beginning of time while it waits.
+    /// Copies a page within its pool.
     #[inline(always)]
     pub(super) fn copy(
         &mut self,
@@ -352,13 +353,12 @@ impl<M: Mapping> Ssd<M> {
         content: Content,
         pieces: &mut Pieces,
         cx: &mut Cx<'_>,
-    ) -> Instant {
+    ) {
         let copying = self.copying(from, to, content, After::at(cx.now));
-        let given = match self.moves_within && !self.exec.queue.holds_back() {
+        match self.moves_within && !self.exec.queue.holds_back() {
             true => self.exec.move_now(copying, cx.now, pieces, cx),
             false => self.exec.copy(copying, pieces, cx),
         };
-        given.end()
     }
 
     /// What a copy is made of; it has the next number.
@@ -389,24 +389,14 @@ impl<M: Mapping> Ssd<M> {
 
     /// The same where no trim has emptied it.
     pub(super) fn erase_alone(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        // A record of a flush may still be on its way on another die: until it is complete, an erase could leave an
-        // older version of a trimmed page as the newest.
-        let mut earliest = self.blocks.safe_at(block);
-        if !self.planted.erase_before_record {
-            earliest = earliest.later(self.exec.recorded_at);
-        }
-        if self.planted.erase_too_early {
-            earliest = cx.now;
-        }
-        let (after, is_slc) = (After::at(earliest), self.blocks.is_slc(block));
-        let end = self.exec.erase(Erasing { unit: block, after, is_slc, cause, work: Work::Gc }, cx);
+        let (after, is_slc) = (After::at(cx.now), self.blocks.is_slc(block));
+        self.exec.erase(Erasing { unit: block, after, is_slc, cause, work: Work::Gc }, cx);
         let rest = std::mem::replace(&mut self.clearing[plane as usize].to, Cursor::CLOSED);
         self.blocks.waste(rest);
         self.blocks.erased(block);
         if self.tenants.is_some() {
             self.retire_tenants_unit(block);
         }
-        self.blocks.keep_until(self.blocks.layout().first_page(block), end);
         self.erases_ever += 1;
         if self.planted.wear_falls && self.erases_ever.is_multiple_of(4) {
             self.blocks.forget_wear(block);

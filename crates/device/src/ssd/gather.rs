@@ -159,11 +159,11 @@ impl<M: Mapping> Ssd<M> {
         let outer = self.exec.lanes.work_for(Work::Map);
         let after = self.still_to_wait_for(&open, cx);
         let copying = self.copying(from, to, Content::Data(lpn), after);
-        let end = self.exec.carry(copying, [Job::PreRead, Job::Gathered], &mut pieces, cx).end();
+        self.exec.carry(copying, [Job::PreRead, Job::Gathered], &mut pieces, cx);
         self.exec.lanes.work_for(outer);
         pieces.charge(cx);
         self.paging.gatherer.count.pages += 1;
-        self.blocks.invalidate(from, end);
+        self.blocks.invalidate(from);
         self.relocate(lpn, from, to, cause, cx);
         self.clear_after_write(open.pool, cause, cx);
     }

@@ -249,7 +249,8 @@ impl<M: Mapping> Ssd<M> {
             self.seq += 1;
             self.blocks.programmed(ppn, Content::Data(lpn));
             if let Some(old) = self.enter_behind(lpn, ppn, known) {
-                self.blocks.invalidate(old, time.end);
+                self.blocks.invalidate(old);
+                self.exec.stripes.keep_until(old, time.end);
                 self.forget_old(old);
             }
             if STORES {
@@ -324,9 +325,9 @@ impl<M: Mapping> Ssd<M> {
         let (is_slc, map_at) = (self.is_slc(ppn), if at_once { pieces.now } else { pieces.after.at });
         let programming = Programming::of(Job::Program, ppn, oob, after);
         let programming = Programming { base, overlay, is_slc, older, map_at, premerge, ..programming };
-        let given = self.exec.program(programming, pieces, cx);
+        self.exec.program(programming, pieces, cx);
         if let Some(older) = older {
-            self.supersede(older, given.end());
+            self.supersede(older);
             self.forget_old(older);
         }
     }
@@ -398,21 +399,21 @@ impl<M: Mapping> Ssd<M> {
         let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Gc);
         let outer = self.exec.lanes.work_for(Work::Gc);
         let copying = self.copying(from, to, Content::Data(lpn), After::at(cx.now));
-        let end = self.exec.carry(copying, [Job::PreRead, Job::Gathered], &mut pieces, cx).end();
+        self.exec.carry(copying, [Job::PreRead, Job::Gathered], &mut pieces, cx);
         self.exec.lanes.work_for(outer);
         pieces.charge(cx);
         self.count.pages_moved += 1;
-        self.blocks.invalidate(from, end);
+        self.blocks.invalidate(from);
         self.relocate(lpn, from, to, cause, cx);
     }
 
-    /// The page at `old` has a newer version, complete at `when`.
+    /// The page at `old` has a newer version, or none.
     #[inline]
-    pub(super) fn supersede(&mut self, old: Ppn, when: Instant) {
+    pub(super) fn supersede(&mut self, old: Ppn) {
         if self.planted.lost_invalidation && self.seq.is_multiple_of(64) {
             return;
         }
-        self.blocks.invalidate(old, when);
+        self.blocks.invalidate(old);
     }
 
     pub(super) fn trim(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
@@ -477,9 +478,9 @@ impl<M: Mapping> Ssd<M> {
     }
 
     /// Notes that a page was unmapped which lay at `old`, if it was mapped.
-    pub(super) fn trimmed(&mut self, lpn: Lpn, old: Option<Ppn>, now: Instant) {
+    pub(super) fn trimmed(&mut self, lpn: Lpn, old: Option<Ppn>) {
         if let Some(old) = old {
-            self.supersede(old, now);
+            self.supersede(old);
             self.journal.trimmed(Extent { first: lpn, count: 1, as_of: self.seq });
             self.count.pages_trimmed += 1;
         }

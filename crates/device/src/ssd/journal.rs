@@ -134,7 +134,8 @@ impl<M: Mapping> Ssd<M> {
         for slot in replaced {
             let ppn = self.journal.drop_record(slot);
             self.say_given_up(ppn, safe, cx);
-            self.blocks.invalidate(ppn, safe);
+            self.blocks.invalidate(ppn);
+            self.exec.stripes.keep_until(ppn, safe);
             self.exec.queue.keep_until_all_is_done(self.exec.stripes.units.place(ppn), cx.now);
         }
     }
@@ -147,7 +148,8 @@ impl<M: Mapping> Ssd<M> {
             for slot in self.journal.unneeded(oldest, some) {
                 let ppn = self.journal.drop_record(slot);
                 self.say_given_up(ppn, self.exec.last_change, cx);
-                self.blocks.invalidate(ppn, self.exec.last_change);
+                self.blocks.invalidate(ppn);
+                self.exec.stripes.keep_until(ppn, self.exec.last_change);
                 self.exec.queue.keep_until_all_is_done(self.exec.stripes.units.place(ppn), cx.now);
             }
         }

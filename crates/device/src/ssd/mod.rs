@@ -13,7 +13,7 @@
 //! followed by a few moves, as many as are needed to finish the block before the plane runs out. Only when that is too
 //! late does a write wait for a whole block. The tenant whose write is followed by moves is charged for them.
 //!
-//! *Power cuts*: no block is erased before the newer versions of its pages are programmed ([`BlockTable::safe_at`]) and
+//! *Power cuts*: no block is erased before the newer versions of its pages are programmed (the executor) and
 //! the trims that emptied it are on record. After a cut, a scan of all out-of-band records rebuilds the map: the newest
 //! version of each page wins. With `checkpoint_interval`, a map on the flash is rebuilt from its newest checkpoint and the blocks
 //! that were written since.
@@ -88,8 +88,6 @@ use translate::Paging;
 /// Faults that are planted in this drive; all false outside `verify --plant`.
 #[derive(Clone, Copy, Default)]
 struct Planted {
-    erase_too_early: bool,
-    erase_before_record: bool,
     stale_map: bool,
     lost_invalidation: bool,
     program_twice: bool,
@@ -203,8 +201,6 @@ impl<M: Mapping> Ssd<M> {
         cx: &BuildContext<'_>,
     ) -> Ssd<M> {
         let planted = Planted {
-            erase_too_early: cx.planted("ssd.erase-too-early"),
-            erase_before_record: cx.planted("ssd.erase-before-record"),
             stale_map: cx.planted("ssd.stale-map"),
             lost_invalidation: cx.planted("ssd.lost-invalidation"),
             program_twice: cx.planted("ssd.program-twice"),

@@ -225,7 +225,7 @@ impl<M: Mapping> Ssd<M> {
     /// The original counts again instead of its copy.
     fn go_back(&mut self, copy: Ppn, original: Ppn, cx: &mut Cx<'_>) {
         let content = self.blocks.content(copy);
-        self.blocks.invalidate(copy, cx.now);
+        self.blocks.invalidate(copy);
         self.blocks.revive(original, content);
         match content {
             Content::Data(lpn) => self.relocate(lpn, copy, original, TenantId::SYSTEM, cx),

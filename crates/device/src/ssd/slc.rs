@@ -161,7 +161,8 @@ impl<M: Mapping> Ssd<M> {
         Some(cursor)
     }
 
-    /// Begins to fold the oldest block of the cache that is not being written and not `opened`; false when there is none.
+    /// Begins to fold the oldest block of the cache that is not being written and not `opened`; false when there is none, or no room for its
+    /// pages.
     pub(super) fn begin_fold(&mut self, pool: u32, opened: Option<BlockId>) -> bool {
         let layout = *self.blocks.layout();
         let host = Some(self.blocks.planes[pool as usize].host).filter(|host| !host.is_full());
@@ -171,6 +172,11 @@ impl<M: Mapping> Ssd<M> {
             Some(block) == host || Some(block) == opened || is_stream()
         };
         let Some(oldest) = self.blocks.oldest_slc(pool, is_open) else { return false };
+        // Who has given its last erased unit back to its lender keeps room for the emptiest of its units, which need not be this one.
+        let valid = layout.pages - u32::from(self.blocks.invalid(oldest));
+        if u64::from(valid + 1) > self.blocks.room_of(pool) {
+            return false;
+        }
         if self.tenants.is_some() {
             // One that is full is open no more, and not to be counted as held when it is erased.
             self.blocks.close(oldest);

@@ -147,7 +147,8 @@ impl<M: Mapping> Ssd<M> {
                 }
                 MapOp::Stale(ppn) => {
                     // The newer version is one of those issued so far.
-                    self.blocks.invalidate(ppn, self.exec.last_change);
+                    self.blocks.invalidate(ppn);
+                    self.exec.stripes.keep_until(ppn, self.exec.last_change);
                     self.blocks.forget(ppn);
                     if self.exec.queue.holds_back() {
                         if changes == NONE {
@@ -207,7 +208,6 @@ impl<M: Mapping> Ssd<M> {
         let given = self.exec.program(programming, pieces, cx);
         if let Some(older) = older {
             self.paging.area.superseded(older);
-            self.blocks.keep_until(older, given.end());
         }
         self.exec.behind(given, cx.now)
     }
@@ -256,13 +256,10 @@ impl<M: Mapping> Ssd<M> {
     /// Erases a block of the map without valid pages.
     pub(super) fn erase_map_block(&mut self, block: BlockId, cause: TenantId, cx: &mut Cx<'_>) {
         let outer = self.exec.lanes.work_for(Work::Map);
-        let earliest = self.blocks.safe_at(block);
-        let erasing =
-            Erasing { unit: block, after: After::at(earliest), is_slc: false, cause, work: Work::Map };
-        let end = self.exec.erase(erasing, cx);
+        let after = After::at(cx.now);
+        self.exec.erase(Erasing { unit: block, after, is_slc: false, cause, work: Work::Map }, cx);
         self.exec.lanes.work_for(outer);
         self.paging.area.erased(block, &mut self.blocks);
-        self.blocks.keep_until(self.blocks.layout().first_page(block), end);
         self.tenants_map_block_erased(block);
         self.attention |= self.blocks.has_ended();
         self.paging.count.blocks_cleared += 1;
@@ -271,9 +268,8 @@ impl<M: Mapping> Ssd<M> {
 
     fn move_map_page(&mut self, tp: Tp, from: Ppn, pool: u32, pieces: &mut Pieces, cx: &mut Cx<'_>) {
         let to = self.paging.area.take(pool);
-        let end = self.copy(from, to, Content::Map(tp), pieces, cx);
+        self.copy(from, to, Content::Map(tp), pieces, cx);
         self.paging.count.pages_moved += 1;
-        self.blocks.keep_until(from, end);
         self.map.place(tp, to);
         self.paging.area.superseded(from);
     }
@@ -423,7 +419,7 @@ impl<M: Mapping> Ssd<M> {
         self.paging.touched(lpn);
         let old = self.map.update(lpn, None, &mut self.paging.ops);
         pieces.after = self.run_map_ops(pieces.after, pieces.cause, cx);
-        self.trimmed(lpn, old, pieces.now);
+        self.trimmed(lpn, old);
         old.into_iter().for_each(|old| self.forget_old(old));
     }
 

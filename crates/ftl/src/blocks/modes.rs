@@ -187,7 +187,6 @@ mod tests {
     use super::*;
     use crate::Lpn;
     use crate::blocks::WearRules;
-    use nandu_base::Instant;
 
     fn table(endurance: u32) -> BlockTable {
         let rules = WearRules { endurance, ..WearRules::default() };
@@ -213,7 +212,7 @@ mod tests {
         let pages: Vec<Ppn> = (0..3).map(|lpn| write(&mut t, &mut open, lpn)).collect();
         assert!(open.is_full() && t.is_slc(block) && t.broken_modes().is_none());
         assert_eq!(t.valid_pages()[block.0 as usize], 3);
-        pages.into_iter().for_each(|page| t.invalidate(page, Instant::ZERO));
+        pages.into_iter().for_each(|page| t.invalidate(page));
         assert_eq!(u32::from(t.invalid(block)), t.layout().pages);
         t.erased(block);
         assert_eq!((t.is_slc(block), t.slc_blocks(0), t.slc_erases(block)), (false, 0, 1));

@@ -2,7 +2,6 @@
 
 use super::{BlockTable, MAP};
 use crate::address::{BlockId, Lpn, Ppn};
-use nandu_base::Instant;
 
 impl BlockTable {
     /// The logical page that a page holds by an owner's word of its own; for those who look ahead, where a rule costs too much.
@@ -12,11 +11,9 @@ impl BlockTable {
         (lpn < MAP - 1).then_some(Lpn(lpn))
     }
 
-    /// `count` pages of `block` moved to other blocks of its pool, where they count as valid; the last is there at `when`.
+    /// `count` pages of `block` moved to other blocks of its pool, where they count as valid.
     #[inline]
-    pub fn moved_away(&mut self, block: BlockId, count: u32, when: Instant) {
+    pub fn moved_away(&mut self, block: BlockId, count: u32) {
         self.invalid[block.0 as usize] += count as u16;
-        let safe_at = &mut self.safe_at[block.0 as usize];
-        *safe_at = safe_at.later(when);
     }
 }

@@ -153,15 +153,6 @@ pub(super) enum Given {
 }
 
 impl Given {
-    /// When it is complete; the beginning of time while it waits, for then the executor looks after all that waits for it.
-    #[inline(always)]
-    pub fn end(self) -> Instant {
-        match self {
-            Given::Time(time) => time.end,
-            Given::Waits(_) | Given::Settled => Instant::ZERO,
-        }
-    }
-
     /// Of a page that was read: what a program behind it is explained by, if that is known.
     pub fn as_read(self, is_slc: bool) -> Option<Premerge> {
         match self {
@@ -390,6 +381,7 @@ impl Executor {
             let window = Window { start: time.start, end: time.end };
             let base = base.map(|base| u64::from(base.0));
             self.put(&Program { unit: u64::from(place.0), base, overlay, oob, window }, cx);
+            older.into_iter().for_each(|older| self.stripes.keep_until(older, time.end));
             self.let_own_go(job, overlay, cx);
             return Given::Time(time);
         }

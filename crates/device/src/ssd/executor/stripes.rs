@@ -9,13 +9,13 @@
 //! - *Opening.* A unit that is opened waits until every erase of its group that was begun before is complete. Its dies would not wait for
 //!   each other: a power cut could find the last erased unit used up, and the unit that was to replace it still full.
 //!
-//! With units of one block all of this is what a die does by itself. RAM: 8 bytes per unit.
+//! With units of one block all of this is what a die does by itself. RAM: 16 bytes per unit.
 
 use super::{Copying, Erasing, Executor, Given, Pieces, Programming, Reading, Usage};
 use crate::nand::PageTime;
 use crate::nand::lanes::SLC_POSITION;
 use crate::nand::queued::{After, Job, NONE, Order, Page};
-use nandu_base::{Cx, Instant, Program, Span, Window};
+use nandu_base::{Cx, Instant, Program, Span, Window, Work};
 use nandu_ftl::{BlockId, Ppn, Units};
 use std::ops::Range;
 
@@ -29,6 +29,8 @@ pub(in crate::ssd) struct Stripes {
     by_die: Vec<(u32, u32)>,
     /// When an open unit may be programmed.
     opens_at: Vec<Instant>,
+    /// When a unit may be erased: the newer versions of its pages are complete. Of an erased one, when it was.
+    safe_at: Vec<Instant>,
     /// When all erases of a group so far are complete.
     erased_at: Vec<Instant>,
     /// Units that were opened while an erase of their group waits.
@@ -48,12 +50,14 @@ impl Stripes {
                 by_die.extend(members.into_iter().map(|(die, member)| (member, die)));
             }
         }
+        let safe_at = vec![Instant::ZERO; layout.block_end() as usize];
         let (blocks, groups) = if width > 1 { (layout.block_end(), layout.planes) } else { (0, 0) };
         Stripes {
             units,
             plane_bits,
             by_die,
             opens_at: vec![Instant::ZERO; blocks as usize],
+            safe_at,
             erased_at: vec![Instant::ZERO; groups as usize],
             early: Vec::new(),
         }
@@ -126,6 +130,24 @@ impl Stripes {
         }
     }
 
+    /// The unit of a page is not erased before `when`: a power cut would bring the page back until then.
+    #[inline(always)]
+    pub fn keep_until(&mut self, ppn: Ppn, when: Instant) {
+        self.keep_unit_until(self.units.layout().block(ppn), when);
+    }
+
+    /// The same of a unit.
+    #[inline(always)]
+    pub fn keep_unit_until(&mut self, unit: BlockId, when: Instant) {
+        let safe_at = &mut self.safe_at[unit.0 as usize];
+        *safe_at = safe_at.later(when);
+    }
+
+    /// When an erased unit was erased, if that did not wait.
+    pub fn was_erased_at(&self, unit: BlockId) -> Instant {
+        self.safe_at[unit.0 as usize]
+    }
+
     /// A block of a chip that had to wait for it is erased at `end`; whether other erases still wait.
     pub fn erased_late(&mut self, group: u32, end: Instant, others: bool) {
         let at = &mut self.erased_at[group as usize];
@@ -151,6 +173,7 @@ impl Stripes {
     /// Forgets what a loss of power takes.
     pub fn restart(&mut self) {
         self.opens_at.fill(Instant::ZERO);
+        self.safe_at.fill(Instant::ZERO);
         self.erased_at.fill(Instant::ZERO);
         self.early.clear();
         self.units.forget_orders();
@@ -200,6 +223,7 @@ impl Executor {
         self.last_change = self.last_change.later(end);
         let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
         self.put(&Program { unit, base, overlay: None, oob, window: Window { start, end } }, cx);
+        self.stripes.keep_until(from, end);
         Given::Time(PageTime { end, ..PageTime::done(start) })
     }
 
@@ -233,6 +257,7 @@ impl Executor {
         let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
         let window = Window { start: time.start, end: time.end };
         self.put(&Program { unit, base, overlay: None, oob, window }, cx);
+        self.stripes.keep_until(from, time.end);
         Given::Time(time)
     }
 
@@ -259,9 +284,16 @@ impl Executor {
         self.program(programming, pieces, cx)
     }
 
-    /// Erases the blocks of a unit when nothing stands before it; returns when the last is erased, or now if it waits.
-    pub fn erase(&mut self, erasing: Erasing, cx: &mut Cx<'_>) -> Instant {
-        let Erasing { unit, mut after, is_slc, .. } = erasing;
+    /// Erases the blocks of a unit when nothing stands before it: the newer versions of its pages are complete, and for one with data also the
+    /// records of trims.
+    pub fn erase(&mut self, erasing: Erasing, cx: &mut Cx<'_>) {
+        let erased = self.give_erase(erasing, cx);
+        self.stripes.safe_at[erasing.unit.0 as usize] = erased;
+    }
+
+    /// The same; returns when the last is erased, or now if it waits.
+    fn give_erase(&mut self, erasing: Erasing, cx: &mut Cx<'_>) -> Instant {
+        let Erasing { unit, mut after, is_slc, work, .. } = erasing;
         let mut is_early = self.planted.erase_too_early;
         if is_slc {
             self.modes.iter_mut().for_each(|modes| modes.blocks_folded += 1);
@@ -269,9 +301,17 @@ impl Executor {
                 (after.at, is_early) = (cx.now, true);
             }
         }
-        if !is_early {
+        if is_early {
+            after.at = cx.now;
+        } else {
+            let safe = after.at.later(self.stripes.safe_at[unit.0 as usize]);
             let chips = self.stripes.members(unit);
-            after.at = chips.fold(after.at, |at, (block, _)| at.later(self.queue.safe_at(block)));
+            after.at = chips.fold(safe, |at, (block, _)| at.later(self.queue.safe_at(block)));
+            // A record of a flush may still be on its way on another die: until it is complete, an erase could leave an
+            // older version of a trimmed page as the newest.
+            if work == Work::Gc && !self.queue.keeps_order() && !self.queue.erase_before_record {
+                after.at = after.at.later(self.recorded_at);
+            }
         }
         let keeps_order = self.queue.keeps_order();
         if self.queue.holds_back() || after.at > cx.now || after.node != NONE || keeps_order {

@@ -27,6 +27,14 @@ fn exports_of_one_device_see_what_the_others_write() {
     (0..20).for_each(|seed| hold_file(both, seed));
 }
 
+/// A tenant had given its last erased unit back, and kept room for the emptiest of its units. Then the oldest block of its cache in SLC mode was folded, which took more.
+#[test]
+fn a_tenant_that_gave_its_last_unit_back_folds_no_block_it_has_no_room_for() {
+    for seed in [2825, 3730, 4652] {
+        hold_file(LENT_WITH_SLC, seed);
+    }
+}
+
 /// Both die schedulers are drawn; this fault shows only with the one that lets operations wait in lines.
 #[test]
 fn an_erase_before_waiting_reads_is_found() {
@@ -497,6 +505,29 @@ gc = { kind = "windowed", threshold = 2, copyback = false, window_blocks = 2, mo
 die_scheduler = { kind = "out-of-order", max_read_bypass = 16, suspend = { max_per_program = 3, max_per_erase = 3, suspend_latency = "100 us", resume_latency = "5 us" } }
 write_buffer = { size = 53248, link_bandwidth = 67108864, dirty_share = "0", dirty_expire = "1 us", power_loss_protection = true }
 allocation_order = ["channel", "chip", "plane", "die"]
+"#;
+
+const LENT_WITH_SLC: &str = r#"[export.t1]
+device = "ssd"
+[tenant.t1]
+weight = 100
+[export.t2]
+device = "ssd"
+[tenant.t2]
+weight = 300
+[device.ssd]
+kind = "ssd"
+profile = "mlc-2019"
+channels = 2
+planes_per_die = 2
+blocks_per_plane = 64
+page_size = 1024
+pages_per_block = 8
+spare_factor = 0.62
+mapping = { kind = "page" }
+isolation = { kind = "shared-space", contribution = 0.4, reserve_min = 1 }
+slc_cache = { dynamic = 1 }
+tenants = [{ name = "a", size = 262144 }, { name = "b", size = 262144 }]
 "#;
 
 const FORE_LEVELLED: &str = r#"[export.data]
