@@ -52,6 +52,56 @@ fn faults_of_isolation_are_found_behind_a_queue() {
     }
 }
 
+/// Tenants that lend, with an SLC cache where a map takes one, under two hosts that write to all of it.
+fn with_everything(mapping: &str, seeds: u64) {
+    let is_log = ["block", "bast", "fast"].iter().any(|kind| mapping.contains(&format!("\"{kind}\"")));
+    let rest = match is_log {
+        true => "isolation = { kind = \"vssd\" }\n",
+        false => {
+            "isolation = { kind = \"shared-space\", contribution = 0.4, reserve_min = 1 }\nslc_cache = { dynamic = 1 }\n"
+        }
+    };
+    let stack = format!(
+        "[export.t1]\ndevice = \"ssd\"\n[tenant.t1]\nweight = 100\n[export.t2]\ndevice = \"ssd\"\n[tenant.t2]\nweight = 300\n\
+         [device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 64\n\
+         page_size = 1024\npages_per_block = 8\nspare_factor = 0.62\nmapping = {{ {mapping} }}\n{rest}\
+         tenants = [{{ name = \"a\", size = 262144 }}, {{ name = \"b\", size = 262144 }}]\n"
+    );
+    let options = VerifyOptions {
+        shape: Shape::File(stack),
+        seeds,
+        crash: true,
+        failures_max: 1,
+        ..VerifyOptions::default()
+    };
+    let report = verify(&options, |_| {}).expect("the stack can be built");
+    assert!(report.failures.is_empty(), "{mapping}: {:?}", report.failures);
+    assert!(report.crashes > 0, "no power was cut");
+}
+
+const MAPS: [&str; 8] = [
+    "kind = \"page\"",
+    "kind = \"dftl\", cmt_size = 64",
+    "kind = \"cftl\", cmt_size = 64",
+    "kind = \"tpftl\", cmt_size = 64",
+    "kind = \"tpc-ftl\", cmt_size = 1100",
+    "kind = \"block\"",
+    "kind = \"bast\", log_blocks = 4",
+    "kind = \"fast\", log_blocks = 4",
+];
+
+#[test]
+fn every_map_goes_with_lending_and_an_slc_cache() {
+    MAPS.iter().for_each(|mapping| with_everything(mapping, 25));
+}
+
+/// `cargo test -p nandu-sim many_seeds_of_every_map -- --ignored`
+#[test]
+#[ignore = "takes a quarter of an hour"]
+fn many_seeds_of_every_map() {
+    MAPS.iter().for_each(|mapping| with_everything(mapping, 5000));
+}
+
 /// `cargo test -p nandu-sim many_seeds_of_tenants -- --ignored`
 #[test]
 #[ignore = "takes minutes"]
