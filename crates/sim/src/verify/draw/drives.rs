@@ -271,7 +271,7 @@ impl Draft<'_> {
 
     /// Whether reads pass what runs on a die that serves by share.
     fn passes(&mut self) -> String {
-        if self.rng.fork(54).below(2) == 0 { self.stands_still() } else { String::new() }
+        if self.rng.fork(55).below(2) == 0 { self.stands_still() } else { String::new() }
     }
 
     /// Whether programs and erases stand still for reads, or what a die does next is a scheduler's choice. A generator of its own: what else a seed draws stays as it was.
