@@ -69,8 +69,9 @@ pub mod policy;
 pub mod record;
 mod recover;
 mod ring;
+mod through;
 mod used;
 mod zone;
 
-pub use config::{HybridConfig, Tiers, kind};
+pub use config::{CacheMode, HybridConfig, Tiers, kind};
 pub use dram::Order;

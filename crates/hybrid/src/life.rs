@@ -62,6 +62,9 @@ impl Hybrid {
             collector.abandon(cx.pool);
         }
         self.opening.abandon(cx.pool);
+        if let Some(through) = &mut self.through {
+            through.joins = false;
+        }
         self.commit = Commit::default();
         self.marks = Marks::default();
         self.dram.keep_dirty();
@@ -70,7 +73,8 @@ impl Hybrid {
 
     /// Starts again where nothing stands in the way.
     pub(crate) fn try_reopen(&mut self, cx: &mut Cx<'_>) {
-        let may_return = self.was_lost && !self.gave_up && !self.gone.contains(&true);
+        let is_gone = (0u8..).zip(&self.gone).any(|(child, &gone)| gone && !self.is_spare(child));
+        let may_return = self.was_lost && !self.gave_up && !is_gone;
         if self.phase == Phase::Failed && may_return && self.in_flight == 0 {
             self.phase = Phase::Opening;
             self.opening.is_first = false;
@@ -99,10 +103,15 @@ impl Hybrid {
         self.reopen_after = Span::ZERO;
         (self.was_lost, self.heard_gone, self.gave_up) = (false, false, false);
         self.stir = true;
-        if std::mem::take(&mut self.opening.is_first) {
+        let is_first = std::mem::take(&mut self.opening.is_first);
+        if is_first {
             cx.opened(Ok(()));
-        } else {
-            cx.event(DeviceEvent::Notice(Notice::Health(Health::Whole)));
+        }
+        let health = if self.has_rings() { Health::Whole } else { Health::Degraded };
+        if !is_first || health != Health::Whole {
+            cx.event(DeviceEvent::Notice(Notice::Health(health)));
+        }
+        if !is_first {
             cx.event(DeviceEvent::Back);
         }
     }

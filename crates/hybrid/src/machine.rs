@@ -3,7 +3,7 @@
 use crate::append::Writer;
 use crate::bypass::Marks;
 use crate::commit::Commit;
-use crate::config::{Planted, Tiers};
+use crate::config::{CacheMode, Planted, Tiers};
 use crate::dram::{Dram, Order};
 use crate::figures::Counts;
 use crate::gc::Collector;
@@ -16,6 +16,7 @@ use crate::policy::demotion::Demotion;
 use crate::policy::promotion::Promotion;
 use crate::policy::sequential::Streams;
 use crate::ring::{Ring, Shape};
+use crate::through::Through;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, Limits, Op, Payload, ReqId,
     Span, TenantId, TimerKey,
@@ -35,6 +36,7 @@ pub(crate) struct Policy {
     pub write_bypass: u64,
     pub sequential_cutoff: u64,
     pub tiers: Tiers,
+    pub cache_mode: CacheMode,
     pub write_back: Order,
     /// Frames that may wait before they are appended.
     pub flush_pages: u32,
@@ -70,9 +72,11 @@ pub(crate) enum Tag {
     Commit,
     Bypass,
     Record,
+    /// A flush of the host, where that is one of the disk.
+    Flush,
 }
 
-pub(crate) const TAGS: [Tag; 12] = [
+pub(crate) const TAGS: [Tag; 13] = [
     Tag::Header,
     Tag::Data,
     Tag::Prepare,
@@ -85,6 +89,7 @@ pub(crate) const TAGS: [Tag; 12] = [
     Tag::Commit,
     Tag::Bypass,
     Tag::Record,
+    Tag::Flush,
 ];
 
 /// The hybrid disk.
@@ -105,8 +110,8 @@ pub(crate) struct Hybrid {
     pub set: u64,
     /// The next version.
     pub version: u64,
-    /// Grows with each start and failure: answers to older requests are not heard.
-    pub epoch: u16,
+    /// Of each child. Grows with each start, failure and departure: answers to older requests are not heard.
+    pub epochs: Vec<u16>,
     pub in_flight: u32,
     pub gone: Vec<bool>,
     /// A child was lost since the last start.
@@ -142,6 +147,8 @@ pub(crate) struct Hybrid {
     pub promotion: Box<dyn Promotion>,
     pub demotion: Box<dyn Demotion>,
     pub streams: Streams,
+    /// Rings hold copies only.
+    pub through: Option<Through>,
     pub below: Below,
     pub opening: Opening,
     /// Something changed that the pumps look at.
@@ -182,7 +189,7 @@ impl Hybrid {
             phase: Phase::Closed,
             set: 0,
             version: 1,
-            epoch: 0,
+            epochs: vec![0; shapes.len() + 1],
             in_flight: 0,
             gone: vec![false; shapes.len() + 1],
             was_lost: false,
@@ -209,6 +216,7 @@ impl Hybrid {
             promotion,
             demotion,
             streams: Streams::new(policy.sequential_cutoff),
+            through: (policy.cache_mode == CacheMode::Writethrough).then(|| Through::new(shapes.len())),
             below: Below::new(above, planted.stale_below),
             opening: Opening::default(),
             stir: false,
@@ -228,11 +236,17 @@ impl Hybrid {
 
     /// Answers to what was sent until now are not heard.
     pub fn begin_epoch(&mut self) {
-        self.epoch = self.epoch.wrapping_add(1);
+        (0..=self.disk).for_each(|child| self.begin_epoch_of(child));
     }
 
-    fn cookie(&self, tag: Tag, index: u32) -> u64 {
-        (tag as u64) << 56 | u64::from(self.epoch) << 32 | u64::from(index)
+    /// The same of one child.
+    pub fn begin_epoch_of(&mut self, child: u8) {
+        let epoch = &mut self.epochs[usize::from(child)];
+        *epoch = epoch.wrapping_add(1);
+    }
+
+    fn cookie(&self, child: u8, tag: Tag, index: u32) -> u64 {
+        (tag as u64) << 56 | u64::from(self.epochs[usize::from(child)]) << 32 | u64::from(index)
     }
 
     /// Sends a request of the machine's own to a child.
@@ -248,7 +262,7 @@ impl Hybrid {
         index: u32,
         cx: &mut Cx<'_>,
     ) {
-        let cookie = self.cookie(tag, index);
+        let cookie = self.cookie(child, tag, index);
         let flags = if matches!(tag, Tag::Load | Tag::Commit) { Flags::NONE } else { Flags::BACKGROUND };
         let draft = Draft { op, flags, offset, len: ByteLen(len), payload, cookie };
         let id = cx.own(TenantId::SYSTEM, draft);
@@ -270,7 +284,7 @@ impl Hybrid {
         index: u32,
         cx: &mut Cx<'_>,
     ) {
-        let cookie = self.cookie(tag, index);
+        let cookie = self.cookie(child, tag, index);
         let draft = Draft { op, flags: Flags::NONE, offset, len: ByteLen(len), payload, cookie };
         let id = cx.child(parent, draft);
         self.in_flight += 1;
@@ -287,8 +301,12 @@ impl Hybrid {
             self.retry_bypasses(cx);
             self.decide_to_append(cx);
             for ring in 0..self.rings.len() {
-                self.pump_collector(ring, cx);
-                self.pump_writer(ring, cx);
+                if self.has_rings() {
+                    self.pump_collector(ring, cx);
+                }
+                if self.has_rings() {
+                    self.pump_writer(ring, cx);
+                }
             }
             self.pump_commit(cx);
             self.answer_durable(cx);

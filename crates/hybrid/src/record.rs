@@ -210,6 +210,8 @@ pub struct Super {
     pub sealed: Sealed,
     /// Of a ring: whose later headers count all the same.
     pub headless: Headless,
+    /// Not zero where rings hold copies only: of a ring what its headers say beside the set, of the disk 1.
+    pub through: u64,
 }
 
 impl Super {
@@ -230,7 +232,9 @@ impl Super {
         self.gaps.encode(gaps);
         sealed[..8].copy_from_slice(&self.sealed.first.to_le_bytes());
         sealed[8..16].copy_from_slice(&self.sealed.last.to_le_bytes());
-        for (chunk, n) in sealed[16..].chunks_exact_mut(8).zip(self.headless) {
+        for (chunk, n) in
+            sealed[16..].chunks_exact_mut(8).zip(self.headless.into_iter().chain([self.through]))
+        {
             chunk.copy_from_slice(&n.to_le_bytes());
         }
         SEAL.put(out);
@@ -260,7 +264,22 @@ impl Super {
             gaps: Gaps::decode(&bytes[FIXED + 40..512])?,
             sealed: Sealed { first: word(FIXED + 40 + Gaps::LEN), last: word(FIXED + 48 + Gaps::LEN) },
             headless: std::array::from_fn(|i| word(FIXED + 56 + Gaps::LEN + i * 8)),
+            through: word(FIXED + 56 + Gaps::LEN + size_of::<Headless>()),
         })
+    }
+
+    /// Whether the member is the one that `want` describes, of this set and of this size.
+    pub fn is_shaped(&self, want: &Super) -> bool {
+        let shape = |s: &Super| (s.set, s.member, s.members, s.page, s.unit, s.size);
+        shape(self) == shape(want)
+    }
+
+    /// Of a ring that holds copies: whether it is as a clean end has left it, together with the disk that says `disk`.
+    pub fn is_as_left_with(&self, disk: &Super) -> bool {
+        self.through != 0
+            && self.sealed != Sealed::default()
+            && self.claim == disk.claim
+            && disk.claim.is_open
     }
 
     /// Whether a page holds the record of the version before.
@@ -340,6 +359,7 @@ mod tests {
             gaps,
             sealed,
             headless: [5, 9, 0, 0, 0, 1],
+            through: 77,
         };
         let mut page = vec![0; 4096];
         record.encode(&mut page);
