@@ -155,7 +155,7 @@ impl Hybrid {
                 None => {}
             }
         }
-        let wants_frames = r == 0 && self.flushing && self.dram.waiting > 0;
+        let wants_frames = r == 0 && self.flushing && self.dram.waiting > 0 && self.room_for_dirty() > 0;
         let begins = if wants_frames { self.finds_room(r, 2, KEPT) } else { None };
         begins.map(|begins| (Want::Frames, begins))
     }
@@ -306,6 +306,10 @@ impl Hybrid {
                     self.dram.settle(at);
                 }
                 From::Slot(old) if self.map.find(entry.page) == Where::Slot(old) => {
+                    // The disk may have got part of something else meanwhile.
+                    if self.map.is_dirty(old) {
+                        self.map.soil(slot);
+                    }
                     self.map.put(entry.page, Where::Slot(slot));
                 }
                 From::Slot(_) => {}

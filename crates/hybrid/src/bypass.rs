@@ -63,7 +63,8 @@ impl Hybrid {
         let meets = |other: (u64, u64)| other.0 < end && first < other.1;
         let held = !self.has_room_for_marks(end - first)
             || self.ops.iter().any(|o| o.stage == Stage::Bypassing && meets(o.middle))
-            || self.collectors.iter().any(|c| meets(c.on_disk()));
+            || self.collectors.iter().any(|c| meets(c.on_disk()))
+            || self.destages(first, end);
         if held {
             self.ops[i as usize].stage = Stage::BypassWait;
             self.wait_bypass.push(i);
@@ -154,6 +155,7 @@ impl Hybrid {
                     self.map.soil(slot);
                 }
             }
+            self.destaged_in_vain(first, end);
             self.finish_op(i, Some(id), cx);
             return;
         }

@@ -61,6 +61,10 @@ pub struct HybridConfig {
     /// What the rings hold. Default "writeback", as in the paper; with "writethrough" they may be lost at any time, and nothing is lost with them.
     #[serde(default = "default_cache_mode")]
     pub cache_mode: CacheMode,
+    /// Most bytes of the rings that may be newer than the disk: beyond, they are destaged, and requests wait. Default 0: all of the rings, as in the paper; at least
+    /// two erase units of each ring.
+    #[serde(default)]
+    pub dirty_max: ByteLen,
     /// When a change is acknowledged. Default "dram", as in the paper; with `cache_mode = "writethrough"` when the disk has it, whatever stands here.
     #[serde(default = "default_write_ack")]
     pub write_ack: Acknowledge,
@@ -209,6 +213,12 @@ plants! {
         "a unit is erased before the disk has made durable what went there";
     acks_from_dram, "hybrid.acks-from-dram", "I-1", "hybrid-on-one-chip",
         "a change is acknowledged from DRAM although `write_ack` says ring";
+    forgets_bound, "hybrid.forgets-bound", "dirty_bounded", "hybrid",
+        "pages are appended although the rings have as many dirty ones as they may";
+    cleans_unflushed, "hybrid.cleans-unflushed", "I-1", "hybrid",
+        "destaged pages count as clean before the disk has made them durable";
+    destages_reused, "hybrid.destages-reused", "I-1", "hybrid",
+        "what a slot held before it was erased and filled anew is destaged as the newest of its page";
     believes_unclean, "hybrid.believes-unclean", "I-1", "hybrid-writethrough",
         "rings that hold copies are believed although their last session did not end cleanly";
     keeps_names, "hybrid.keeps-names", "I-1", "hybrid-writethrough",
@@ -287,6 +297,12 @@ impl HybridConfig {
             let why = "with `cache_mode = \"writethrough\"` the disk acknowledges changes, not a ring: leave it out";
             return Err(BuildError::at("write_ack", why));
         }
+        if self.dirty_max.0 > 0 && self.cache_mode == CacheMode::Writethrough {
+            return Err(BuildError::at(
+                "dirty_max",
+                "with `cache_mode = \"writethrough\"` nothing is newer than the disk: leave it out",
+            ));
+        }
         check_range("group_pages", self.group_pages, 1, 125)?;
         check_range("append_idle", self.append_idle, Span::ZERO, Span::from_secs(3600))?;
         check_share("gc_reserve", self.gc_reserve, 50)?;
@@ -363,6 +379,11 @@ impl HybridConfig {
             let base = rings.last().map_or((0, 0), |r| (r.slot_base + r.slots(), r.unit_base + r.units));
             rings.push(self.ring(child as u8, key, &cx.children[child], base)?);
         }
+        let least = ByteLen(rings.iter().map(|ring| 2 * ring.unit_bytes()).sum());
+        if self.dirty_max.0 > 0 && self.dirty_max < least {
+            let why = format!("{} is less than two erase units of each ring: {least}", self.dirty_max);
+            return Err(BuildError::at("dirty_max", why));
+        }
         if let [upper, lower] = &rings[..]
             && lower.slots() / 4 < upper.unit_pages
         {
@@ -433,6 +454,7 @@ impl DeviceConfig for HybridConfig {
             sequential_cutoff: self.sequential_cutoff.0,
             tiers: self.tiers,
             cache_mode: self.cache_mode,
+            dirty_max: (self.dirty_max.0 / page).min(u64::from(u32::MAX)) as u32,
             write_back: self.append_order,
             flush_pages: self.append_threshold.of(frames).max(1) as u32,
             append_idle: self.append_idle,

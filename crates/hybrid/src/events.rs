@@ -102,6 +102,7 @@ impl Machine for Hybrid {
                 Tag::Commit => self.commit_flushed(child, failed, cx),
                 Tag::Bypass => self.bypass_done(index, id, cx),
                 Tag::Record => self.record_done(id, cx),
+                Tag::Destage => self.destage_done(index, failed, cx),
                 Tag::Flush => self.disk_flushed(index, id, cx),
             }
         }
@@ -223,6 +224,11 @@ impl Machine for Hybrid {
         if !self.holds_only_copies() {
             let what = "DRAM or a ring has data that the disk does not have".into();
             return Err(Violation { invariant: "copies_only", what });
+        }
+        if !self.is_within_bound() {
+            let (dirty, most) = (self.map.dirty(), self.policy.dirty_max);
+            let what = format!("{dirty} pages of the rings are newer than the disk, {most} may be");
+            return Err(Violation { invariant: "dirty_bounded", what });
         }
         let unit_in_use = |unit: u32| {
             let ring = usize::from(self.rings.len() > 1 && unit >= self.rings[1].shape.unit_base);

@@ -79,6 +79,7 @@ impl Hybrid {
         let order =
             if self.has_drainers() || self.phase == Phase::Closing { Order::Oldest } else { self.dram.order };
         let most = if order == Order::Lru { most.min(self.too_many(cx)) } else { most };
+        let most = most.min(self.room_for_dirty());
         let mut taken = Vec::new();
         let mut lacking = Vec::new();
         self.dram.walk(order, |f, at| {

@@ -285,7 +285,8 @@ impl Hybrid {
     fn send_row(&mut self, r: usize, cx: &mut Cx<'_>) {
         let c = &self.collectors[r];
         let (first, count) = (c.list[c.list_at].0, c.slots.len() as u32);
-        if self.is_bypassed(u64::from(first), u64::from(first + count)) {
+        let (from, to) = (u64::from(first), u64::from(first + count));
+        if self.is_bypassed(from, to) || self.destages(from, to) {
             return;
         }
         let Some(data) = c.data else { unreachable!("a row that was read has its data") };

@@ -53,6 +53,7 @@ mod bypass;
 mod commit;
 mod config;
 mod demote;
+mod destage;
 mod dram;
 mod events;
 mod figures;

@@ -61,6 +61,7 @@ impl Hybrid {
         for collector in &mut self.collectors {
             collector.abandon(cx.pool);
         }
+        self.destage.abandon(cx.pool);
         self.opening.abandon(cx.pool);
         if let Some(through) = &mut self.through {
             through.joins = false;
@@ -99,6 +100,7 @@ impl Hybrid {
         self.phase = Phase::Running;
         self.dram.open(cx.pool);
         self.count.recoveries += 1;
+        self.destage.ceiling = self.map.dirty();
         (self.disk_unflushed, self.demoted_unflushed) = (false, false);
         self.reopen_after = Span::ZERO;
         (self.was_lost, self.heard_gone, self.gave_up) = (false, false, false);

@@ -4,6 +4,7 @@ use crate::append::Writer;
 use crate::bypass::Marks;
 use crate::commit::Commit;
 use crate::config::{CacheMode, Planted, Tiers};
+use crate::destage::Destage;
 use crate::dram::{Dram, Order};
 use crate::figures::Counts;
 use crate::gc::Collector;
@@ -37,6 +38,8 @@ pub(crate) struct Policy {
     pub sequential_cutoff: u64,
     pub tiers: Tiers,
     pub cache_mode: CacheMode,
+    /// Most pages that may be dirty in the rings; 0 for any.
+    pub dirty_max: u32,
     pub write_back: Order,
     /// Frames that may wait before they are appended.
     pub flush_pages: u32,
@@ -74,9 +77,10 @@ pub(crate) enum Tag {
     Record,
     /// A flush of the host, where that is one of the disk.
     Flush,
+    Destage,
 }
 
-pub(crate) const TAGS: [Tag; 13] = [
+pub(crate) const TAGS: [Tag; 14] = [
     Tag::Header,
     Tag::Data,
     Tag::Prepare,
@@ -90,6 +94,7 @@ pub(crate) const TAGS: [Tag; 13] = [
     Tag::Bypass,
     Tag::Record,
     Tag::Flush,
+    Tag::Destage,
 ];
 
 /// The hybrid disk.
@@ -134,6 +139,7 @@ pub(crate) struct Hybrid {
     pub writers: Vec<Writer>,
     pub collectors: Vec<Collector>,
     pub commit: Commit,
+    pub destage: Destage,
     pub marks: Marks,
     /// Data of the host went to the disk since it was last flushed.
     pub disk_unflushed: bool,
@@ -206,6 +212,7 @@ impl Hybrid {
             writers: shapes.iter().map(|_| Writer::default()).collect(),
             collectors: shapes.iter().map(|_| Collector::default()).collect(),
             commit: Commit::default(),
+            destage: Destage::default(),
             marks: Marks::default(),
             disk_unflushed: false,
             demoted_unflushed: false,
@@ -308,6 +315,7 @@ impl Hybrid {
                     self.pump_writer(ring, cx);
                 }
             }
+            self.pump_destage(cx);
             self.pump_commit(cx);
             self.answer_durable(cx);
             self.pump_close();

@@ -55,7 +55,8 @@ impl Draft<'_> {
                 self.text = self.text.replace(&drawn, &format!("dram_size = {}\n", page * 16));
             }
         }
-        self.text = self.text.replace("write_ack = \"ring\"\n", "");
+        let clash = |line: &&str| line.starts_with("write_ack = ") || line.starts_with("dirty_max = ");
+        self.text = self.text.lines().filter(|line| !clash(line)).map(|line| format!("{line}\n")).collect();
         self.put_text("cache_mode", "writethrough");
         hybrid
     }
@@ -125,6 +126,7 @@ impl Draft<'_> {
         unit: u64,
     ) -> String {
         let name = self.begin("hybrid");
+        let rings = slc.iter().chain(&mlc).count() as u64;
         for (key, ring) in [("slc", slc), ("mlc", mlc)] {
             if let Some(ring) = ring {
                 self.put_text(key, ring);
@@ -166,6 +168,10 @@ impl Draft<'_> {
         // A generator of its own: what else a seed draws stays as it was.
         if self.rng.fork(21).below(4) == 0 {
             self.put_text("write_ack", "ring");
+        }
+        let mut rng = self.rng.fork(54);
+        if rng.below(3) == 0 {
+            self.put("dirty_max", unit * (2 * rings + rng.below(4)));
         }
         let aware = self.one_in(3);
         self.put("spin_aware", aware);
