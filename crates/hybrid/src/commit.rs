@@ -169,3 +169,25 @@ impl Hybrid {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What has not flushed the disk yet still does; what is at the rings is over.
+    #[test]
+    fn a_commit_whose_rings_go_still_flushes_the_disk() {
+        let after = |step| {
+            let mut commit = Commit { step, done: 3, wanted: 4, marks: 9 };
+            commit.goes_on_without_rings(2);
+            assert!(commit.is_under_way() && commit.marks == 0);
+            commit.step
+        };
+        for step in [Step::Idle, Step::Erasures, Step::DiskFlush] {
+            assert_eq!(after(step), step);
+        }
+        for step in [Step::Marks(9), Step::Rest(0), Step::Flush(1), Step::Proof(0), Step::FlushProof(1, 5)] {
+            assert_eq!(after(step), Step::Rest(2));
+        }
+    }
+}

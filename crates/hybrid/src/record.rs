@@ -376,6 +376,25 @@ mod tests {
     }
 
     #[test]
+    fn a_ring_of_copies_is_as_it_was_left_only_beside_its_disk_and_after_a_clean_end() {
+        let generation = |number| Generation { number, tag: 1 };
+        let claim = |number, is_open| Claim { generation: generation(number), is_open, ..Claim::default() };
+        let disk = Super { claim: claim(4, true), through: 1, ..Super::default() };
+        let ring = Super { sealed: Sealed { first: 1, last: 0 }, through: 99, ..disk };
+        assert!(ring.is_as_left_with(&disk), "it may hold nothing");
+        for other in [
+            Super { sealed: Sealed::default(), ..ring },
+            Super { through: 0, ..ring },
+            Super { claim: claim(3, true), ..ring },
+            Super { claim: claim(4, false), ..ring },
+        ] {
+            assert!(!other.is_as_left_with(&disk), "{other:?}");
+        }
+        let begun = Super { claim: claim(4, false), ..disk };
+        assert!(!Super { claim: begun.claim, ..ring }.is_as_left_with(&begun));
+    }
+
+    #[test]
     fn gaps_beyond_those_that_there_is_room_for_are_taken_together() {
         let all: Vec<(u64, u64)> = (1..=30).map(|n| (n * 10, n * 10 + 1)).collect();
         let gaps = Gaps::of(&all);
