@@ -134,7 +134,7 @@ fn the_ssd_may_go_at_any_time_and_another_one_takes_its_place() {
         std::fs::rename(&ssd, &away).expect("it is there");
         let server = Served::start(again());
         assert_eq!(status(&server)["health"], "degraded");
-        assert!(server.said.iter().any(|line| line.contains("degraded")), "{:?}", server.said);
+        assert!(server.said.iter().any(|line| line.contains("m: DEGRADED")), "{:?}", server.said);
         let mut client = Client::connect(&server.socket, "data");
         blocks.use_some(&mut client, 1000);
         client.disconnect();
