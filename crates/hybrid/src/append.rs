@@ -11,7 +11,7 @@ use crate::gc::Stage as Collecting;
 use crate::machine::{Hybrid, Tag};
 use crate::map::Where;
 use crate::record::Header;
-use nandu_base::{ByteLen, Cx, ErrorKind, Op, Payload, PayloadPool};
+use nandu_base::{ByteLen, Cx, Op, Payload, PayloadPool};
 
 /// Attempts to write a group or to prepare a unit before the machine gives up.
 const TRIES: u8 = 6;
@@ -126,7 +126,7 @@ impl Hybrid {
             let begins = self.finds_room(r, 1, 0);
             if begins.is_none() {
                 // Units that failed have used the ring up. A start finds what is proven, and collects.
-                self.fail(ErrorKind::WriteFailed, cx);
+                self.ring_failed(r, cx);
             }
             return begins.map(|begins| (Want::Proof, begins));
         }
@@ -155,7 +155,7 @@ impl Hybrid {
                 None => {}
             }
         }
-        let wants_frames = r == 0 && self.flushing && self.dram.waiting > 0;
+        let wants_frames = r == 0 && self.flushing && self.dram.waiting > 0 && self.room_for_dirty() > 0;
         let begins = if wants_frames { self.finds_room(r, 2, KEPT) } else { None };
         begins.map(|begins| (Want::Frames, begins))
     }
@@ -188,7 +188,7 @@ impl Hybrid {
         writer.state = if writer.resume { State::Again } else { State::Idle };
         writer.prepare_tries = if failed { writer.prepare_tries + 1 } else { 0 };
         if writer.prepare_tries > TRIES {
-            return self.fail(ErrorKind::WriteFailed, cx);
+            return self.ring_failed(r, cx);
         }
         if !failed {
             let at = self.rings[r].next_unit();
@@ -242,7 +242,7 @@ impl Hybrid {
         if group.failed {
             group.tries += 1;
             if group.tries > TRIES {
-                return self.fail(ErrorKind::WriteFailed, cx);
+                return self.ring_failed(r, cx);
             }
             self.writers[r].state = State::Again;
             self.rings[r].is_open = false;
@@ -255,7 +255,7 @@ impl Hybrid {
     fn write_again(&mut self, r: usize, cx: &mut Cx<'_>) {
         if !self.rings[r].is_open {
             if self.rings[r].free() == 0 {
-                return self.fail(ErrorKind::WriteFailed, cx);
+                return self.ring_failed(r, cx);
             }
             if !self.begin_unit(r, cx) {
                 return;
@@ -306,6 +306,10 @@ impl Hybrid {
                     self.dram.settle(at);
                 }
                 From::Slot(old) if self.map.find(entry.page) == Where::Slot(old) => {
+                    // The disk may have got part of something else meanwhile.
+                    if self.map.is_dirty(old) {
+                        self.map.soil(slot);
+                    }
                     self.map.put(entry.page, Where::Slot(slot));
                 }
                 From::Slot(_) => {}

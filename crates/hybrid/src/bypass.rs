@@ -35,7 +35,7 @@ pub(crate) fn marks_max(top: &Shape) -> u64 {
 }
 
 impl Marks {
-    fn want(&mut self, page: u32) {
+    pub fn want(&mut self, page: u32) {
         self.newest.insert(page, self.wanted);
         self.row.push_back(page);
         self.wanted += 1;
@@ -63,7 +63,8 @@ impl Hybrid {
         let meets = |other: (u64, u64)| other.0 < end && first < other.1;
         let held = !self.has_room_for_marks(end - first)
             || self.ops.iter().any(|o| o.stage == Stage::Bypassing && meets(o.middle))
-            || self.collectors.iter().any(|c| meets(c.on_disk()));
+            || self.collectors.iter().any(|c| meets(c.on_disk()))
+            || self.destages(first, end);
         if held {
             self.ops[i as usize].stage = Stage::BypassWait;
             self.wait_bypass.push(i);
@@ -77,7 +78,10 @@ impl Hybrid {
                 f.passed = f.dirty;
             }
         }
-        let (start, bytes) = (first * self.page, (end - first) * self.page);
+        let (start, bytes) = match self.is_through() {
+            true => (op.first * SECTOR, (op.end - op.first) * SECTOR),
+            false => (first * self.page, (end - first) * self.page),
+        };
         let most = self.policy.disk_max;
         self.ops[i as usize].left = bytes.div_ceil(most) as u32;
         let mut at = 0;
@@ -95,6 +99,9 @@ impl Hybrid {
 
     /// Whether marks of so many pages more would find room.
     fn has_room_for_marks(&mut self, pages: u64) -> bool {
+        if !self.has_rings() {
+            return true;
+        }
         let bypassing = self.ops.iter().filter(|o| o.stage == Stage::Bypassing);
         let outstanding =
             self.marks.wanted - self.marks.taken + bypassing.map(|o| o.middle.1 - o.middle.0).sum::<u64>();
@@ -129,6 +136,16 @@ impl Hybrid {
         }
         let (first, end) = self.ops[i as usize].middle;
         self.disk_unflushed = true;
+        if self.is_through() {
+            let succeeded = self.ops[i as usize].error.is_none();
+            self.void_copies(i, succeeded, cx);
+            if !succeeded {
+                return self.finish_op(i, Some(id), cx);
+            }
+            self.count.bypassed_writes += end - first;
+            cx.absorb(self.ops[i as usize].id, id);
+            return self.changed(i, cx);
+        }
         if self.ops[i as usize].error.is_some() {
             // Any part of it may be there. Where a ring has the page its version stays, and the disk must get it again;
             // elsewhere it is as with a disk.
@@ -138,6 +155,7 @@ impl Hybrid {
                     self.map.soil(slot);
                 }
             }
+            self.destaged_in_vain(first, end);
             self.finish_op(i, Some(id), cx);
             return;
         }
@@ -159,7 +177,7 @@ impl Hybrid {
 
     /// What DRAM has read of a page is out of date. What was written to it there since the change began stays: it came
     /// later, or at the same time; what was written before stays when the change has failed.
-    fn forget_read(&mut self, page: u32, succeeded: bool) {
+    pub(crate) fn forget_read(&mut self, page: u32, succeeded: bool) {
         let Some(at) = self.dram.find(page) else { return };
         let f = &mut self.dram.frames[at as usize];
         if succeeded {

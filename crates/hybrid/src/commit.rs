@@ -43,6 +43,15 @@ impl Commit {
         self.wanted > self.done
     }
 
+    /// The rings are not in use any more: nothing is left to do there.
+    pub fn goes_on_without_rings(&mut self, rings: usize) {
+        self.marks = 0;
+        self.step = match self.step {
+            step @ (Step::Idle | Step::Erasures | Step::DiskFlush) => step,
+            _ => Step::Rest(rings),
+        };
+    }
+
     /// Whether the next group of a ring is a proof.
     pub fn wants_proof(&self, ring: usize) -> bool {
         self.step == Step::Proof(ring)
@@ -76,6 +85,7 @@ impl Hybrid {
                         self.disk_is_flushed()
                     }
                 }
+                Step::Marks(_) if !self.has_rings() => Step::Rest(self.rings.len()),
                 Step::Marks(count) if self.marks.taken >= count && self.writers[0].is_idle() => Step::Rest(0),
                 Step::Rest(r) if r == self.rings.len() => {
                     self.commit.done += 1;
@@ -121,8 +131,11 @@ impl Hybrid {
         self.send_own(child, Op::Flush, ByteOffset::ZERO, 0, Payload::NONE, Tag::Commit, index, cx);
     }
 
-    /// A flush of a child is over. One that failed proves nothing, and neither would another: service ends.
-    pub(crate) fn commit_flushed(&mut self, failed: bool, cx: &mut Cx<'_>) {
+    /// A flush of a child is over. One that failed proves nothing, and neither would another: service ends, or goes on without the ring.
+    pub(crate) fn commit_flushed(&mut self, child: u8, failed: bool, cx: &mut Cx<'_>) {
+        if failed && child != self.disk {
+            return self.ring_failed(usize::from(child), cx);
+        }
         if failed {
             return self.fail(ErrorKind::WriteFailed, cx);
         }
@@ -153,6 +166,28 @@ impl Hybrid {
     pub(crate) fn flush_proof(&mut self, cx: &mut Cx<'_>) {
         if let Step::FlushProof(r, _) = self.commit.step {
             self.flush_child(self.rings[r].shape.child, cx);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What has not flushed the disk yet still does; what is at the rings is over.
+    #[test]
+    fn a_commit_whose_rings_go_still_flushes_the_disk() {
+        let after = |step| {
+            let mut commit = Commit { step, done: 3, wanted: 4, marks: 9 };
+            commit.goes_on_without_rings(2);
+            assert!(commit.is_under_way() && commit.marks == 0);
+            commit.step
+        };
+        for step in [Step::Idle, Step::Erasures, Step::DiskFlush] {
+            assert_eq!(after(step), step);
+        }
+        for step in [Step::Marks(9), Step::Rest(0), Step::Flush(1), Step::Proof(0), Step::FlushProof(1, 5)] {
+            assert_eq!(after(step), Step::Rest(2));
         }
     }
 }

@@ -33,6 +33,16 @@ pub enum Acknowledge {
     Ring,
 }
 
+/// What the rings hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheMode {
+    /// The newest data, which the disk gets later.
+    Writeback,
+    /// Copies: the disk has every change before it is acknowledged, and the rings may be lost.
+    Writethrough,
+}
+
 /// Options of `hybrid`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -48,7 +58,14 @@ pub struct HybridConfig {
     /// Bytes of DRAM. Default 512 KiB, as in the paper; at least 16 pages.
     #[serde(default = "default_dram_size")]
     pub dram_size: ByteLen,
-    /// When a change is acknowledged. Default "dram", as in the paper.
+    /// What the rings hold. Default "writeback", as in the paper; with "writethrough" they may be lost at any time, and nothing is lost with them.
+    #[serde(default = "default_cache_mode")]
+    pub cache_mode: CacheMode,
+    /// Most bytes of the rings that may be newer than the disk: beyond, they are destaged, and requests wait. Default 0: all of the rings, as in the paper; at least
+    /// two erase units of each ring.
+    #[serde(default)]
+    pub dirty_max: ByteLen,
+    /// When a change is acknowledged. Default "dram", as in the paper; with `cache_mode = "writethrough"` when the disk has it, whatever stands here.
     #[serde(default = "default_write_ack")]
     pub write_ack: Acknowledge,
     /// Bytes that are mapped as one. Default 4 KiB; a power of two from 2 KiB to 32 KiB.
@@ -104,6 +121,9 @@ pub struct HybridConfig {
     pub spin_aware: bool,
 }
 
+fn default_cache_mode() -> CacheMode {
+    CacheMode::Writeback
+}
 fn default_write_ack() -> Acknowledge {
     Acknowledge::Dram
 }
@@ -193,6 +213,22 @@ plants! {
         "a unit is erased before the disk has made durable what went there";
     acks_from_dram, "hybrid.acks-from-dram", "I-1", "hybrid-on-one-chip",
         "a change is acknowledged from DRAM although `write_ack` says ring";
+    forgets_bound, "hybrid.forgets-bound", "dirty_bounded", "hybrid",
+        "pages are appended although the rings have as many dirty ones as they may";
+    cleans_unflushed, "hybrid.cleans-unflushed", "I-1", "hybrid",
+        "destaged pages count as clean before the disk has made them durable";
+    destages_reused, "hybrid.destages-reused", "I-1", "hybrid",
+        "what a slot held before it was erased and filled anew is destaged as the newest of its page";
+    believes_unclean, "hybrid.believes-unclean", "I-1", "hybrid-writethrough",
+        "rings that hold copies are believed although their last session did not end cleanly";
+    keeps_names, "hybrid.keeps-names", "I-1", "hybrid-writethrough",
+        "a ring that is taken anew keeps its name: what it held before counts at the next start";
+    keeps_old_copy, "hybrid.keeps-old-copy", "I-1", "hybrid-writethrough",
+        "the disk has new data of a page, and the copy in a ring still counts";
+    fails_with_ring, "hybrid.fails-with-ring", "failures", "hybrid-writethrough",
+        "a read fails because a ring does not give the copy that the disk has too";
+    soils_copies, "hybrid.soils-copies", "copies_only", "hybrid-writethrough",
+        "after a start copies count as newer than the disk";
     promotes_unused, "hybrid.promotes-unused", "unused_not_promoted", "culling-over-hybrid",
         "pages that were only read ahead are copied to the top ring";
 }
@@ -256,6 +292,16 @@ impl HybridConfig {
         {
             let why = format!("{} is not a multiple of the page from 4 pages to 1 GiB", self.erase_unit);
             return Err(BuildError::at("erase_unit", why));
+        }
+        if self.write_ack == Acknowledge::Ring && self.cache_mode == CacheMode::Writethrough {
+            let why = "with `cache_mode = \"writethrough\"` the disk acknowledges changes, not a ring: leave it out";
+            return Err(BuildError::at("write_ack", why));
+        }
+        if self.dirty_max.0 > 0 && self.cache_mode == CacheMode::Writethrough {
+            return Err(BuildError::at(
+                "dirty_max",
+                "with `cache_mode = \"writethrough\"` nothing is newer than the disk: leave it out",
+            ));
         }
         check_range("group_pages", self.group_pages, 1, 125)?;
         check_range("append_idle", self.append_idle, Span::ZERO, Span::from_secs(3600))?;
@@ -333,6 +379,11 @@ impl HybridConfig {
             let base = rings.last().map_or((0, 0), |r| (r.slot_base + r.slots(), r.unit_base + r.units));
             rings.push(self.ring(child as u8, key, &cx.children[child], base)?);
         }
+        let least = ByteLen(rings.iter().map(|ring| 2 * ring.unit_bytes()).sum());
+        if self.dirty_max.0 > 0 && self.dirty_max < least {
+            let why = format!("{} is less than two erase units of each ring: {least}", self.dirty_max);
+            return Err(BuildError::at("dirty_max", why));
+        }
         if let [upper, lower] = &rings[..]
             && lower.slots() / 4 < upper.unit_pages
         {
@@ -379,16 +430,20 @@ impl DeviceConfig for HybridConfig {
             return Err(BuildError::at("disk", format!("{} is more than 2^31 pages", disk.capacity)));
         }
         let frames = self.dram_size.0 / page;
+        let is_through = self.cache_mode == CacheMode::Writethrough;
         let limits = Limits {
             capacity: ByteLen((pages - 2) * page),
-            align: SECTOR as u32,
+            align: if is_through { disk.align } else { SECTOR as u32 },
             preferred: page as u32,
             max_io: ByteLen((32 << 20).min(marks_max(&rings[0]) * page)),
             dma_align: cx.children.iter().map(|c| c.dma_align).max().unwrap_or(512),
             depth: 64,
             erase_unit: None,
             program_order: false,
-            volatile_cache: self.write_ack == Acknowledge::Dram,
+            volatile_cache: match self.cache_mode {
+                CacheMode::Writeback => self.write_ack == Acknowledge::Dram,
+                CacheMode::Writethrough => disk.volatile_cache,
+            },
             areas: Vec::new(),
         };
         let planted = Planted::of(cx);
@@ -398,6 +453,8 @@ impl DeviceConfig for HybridConfig {
             write_bypass: self.write_bypass.0,
             sequential_cutoff: self.sequential_cutoff.0,
             tiers: self.tiers,
+            cache_mode: self.cache_mode,
+            dirty_max: (self.dirty_max.0 / page).min(u64::from(u32::MAX)) as u32,
             write_back: self.append_order,
             flush_pages: self.append_threshold.of(frames).max(1) as u32,
             append_idle: self.append_idle,

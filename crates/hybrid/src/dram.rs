@@ -345,6 +345,17 @@ impl Dram {
         }
     }
 
+    /// The rings are gone: nothing is on its way there any more.
+    pub fn forget_rings(&mut self) {
+        for at in 0..self.frames.len() as u32 {
+            let f = &mut self.frames[at as usize];
+            if self.frame_of[f.page as usize] == at + 1 {
+                (f.promote, f.is_written, f.writing) = (false, false, 0);
+                self.settle(at);
+            }
+        }
+    }
+
     /// Nothing is copied to the top ring that need not be there.
     pub fn forget_promotions(&mut self) {
         for at in 0..self.frames.len() as u32 {

@@ -3,8 +3,9 @@
 use crate::figures::Counts;
 use crate::machine::{Hybrid, IDLE, Phase, TAGS, Tag};
 use nandu_base::{
-    ByteLen, ByteOffset, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Health, Instant, Limits, Machine,
-    Op, OpenError, OpenHow, Peek, RamPower, ReqId, Span, Step, TimerKey, Violation,
+    Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind,
+    Health, Instant, Limits, Machine, Op, OpenError, OpenHow, Peek, RamPower, ReqId, Span, Step, TimerKey,
+    Violation,
 };
 
 impl Machine for Hybrid {
@@ -23,19 +24,24 @@ impl Machine for Hybrid {
 
     fn health(&self) -> Option<Health> {
         match self.phase {
-            Phase::Running => Some(Health::Whole),
+            Phase::Running if self.has_rings() => Some(Health::Whole),
+            Phase::Running => Some(Health::Degraded),
             Phase::Failed => Some(Health::Failed),
             _ => None,
         }
     }
 
     fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
-        if let Some(k) = (0..cx.peek.children()).find(|&k| !cx.peek.is_open(k as u8)) {
-            cx.opened(Err(OpenError::Child(k as u8)));
+        let is_gone = |k: u8| !cx.peek.is_open(k);
+        if let Some(k) = (0..=self.disk).find(|&k| is_gone(k) && !self.is_spare(k)) {
+            cx.opened(Err(OpenError::Child(k)));
             return Step::Idle;
         }
         self.phase = Phase::Opening;
-        self.gone.fill(false);
+        self.gone = (0..=self.disk).map(is_gone).collect();
+        if let Some(through) = &mut self.through {
+            through.create = how.create;
+        }
         self.opening.is_first = true;
         self.start_open(how, cx);
         Step::Idle
@@ -47,6 +53,11 @@ impl Machine for Hybrid {
             // A start that is under way is given up.
             self.begin_epoch();
             self.opening.abandon(cx.pool);
+        }
+        if self.joins() {
+            (0..self.disk).for_each(|child| self.begin_epoch_of(child));
+            self.phase = Phase::Closing;
+            self.end_join(cx);
         }
         self.phase = Phase::Closing;
         self.begin_close();
@@ -72,11 +83,12 @@ impl Machine for Hybrid {
     fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         self.in_flight -= 1;
         let request = &cx.requests[id];
-        let (cookie, failed) = (request.cookie, request.error.is_some());
-        self.heard_gone |= request.error.is_some_and(|error| error.kind == ErrorKind::Gone);
+        let (child, cookie, failed) = (request.child, request.cookie, request.error.is_some());
+        let is_gone = request.error.is_some_and(|error| error.kind == ErrorKind::Gone);
+        self.heard_gone |= is_gone && !self.is_spare(child);
         let (tag, epoch, index) = (TAGS[(cookie >> 56) as usize], (cookie >> 32) as u16, cookie as u32);
         self.stir = true;
-        if epoch == self.epoch {
+        if epoch == self.epochs[usize::from(child)] {
             match tag {
                 Tag::Header | Tag::Data => self.group_part_done(index as usize, tag, failed, cx),
                 Tag::Prepare => self.unit_prepared(index as usize, failed, cx),
@@ -87,9 +99,11 @@ impl Machine for Hybrid {
                 Tag::Erase | Tag::EraseFlush => {
                     self.erased(index as usize, tag == Tag::EraseFlush, failed, cx);
                 }
-                Tag::Commit => self.commit_flushed(failed, cx),
+                Tag::Commit => self.commit_flushed(child, failed, cx),
                 Tag::Bypass => self.bypass_done(index, id, cx),
                 Tag::Record => self.record_done(id, cx),
+                Tag::Destage => self.destage_done(index, failed, cx),
+                Tag::Flush => self.disk_flushed(index, id, cx),
             }
         }
         if self.in_flight == 0 && self.phase == Phase::Failed && !self.opening.is_first {
@@ -110,6 +124,8 @@ impl Machine for Hybrid {
 
     fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
         match event {
+            DeviceEvent::Lost if self.is_spare(child) => self.ring_lost(child, cx),
+            DeviceEvent::Back if self.is_spare(child) => self.ring_back(child, cx),
             DeviceEvent::Lost => {
                 self.gone[usize::from(child)] = true;
                 self.was_lost = true;
@@ -139,6 +155,16 @@ impl Machine for Hybrid {
         }
         self.advance(cx);
         cx.only_step()
+    }
+
+    fn admin(&mut self, admin: Admin, cx: &mut Cx<'_>) -> Result<(), AdminError> {
+        let result = self.replace_ring(admin, cx);
+        self.advance(cx);
+        result
+    }
+
+    fn child_use(&self, child: u8) -> Option<ChildUse> {
+        self.ring_use(child)
     }
 
     fn used(&mut self, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
@@ -194,6 +220,15 @@ impl Machine for Hybrid {
         if !self.promotes_only_used() {
             let what = "a page that was only read ahead is on its way to the top ring".into();
             return Err(Violation { invariant: "unused_not_promoted", what });
+        }
+        if !self.holds_only_copies() {
+            let what = "DRAM or a ring has data that the disk does not have".into();
+            return Err(Violation { invariant: "copies_only", what });
+        }
+        if !self.is_within_bound() {
+            let (dirty, most) = (self.map.dirty(), self.policy.dirty_max);
+            let what = format!("{dirty} pages of the rings are newer than the disk, {most} may be");
+            return Err(Violation { invariant: "dirty_bounded", what });
         }
         let unit_in_use = |unit: u32| {
             let ring = usize::from(self.rings.len() > 1 && unit >= self.rings[1].shape.unit_base);

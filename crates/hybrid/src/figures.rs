@@ -32,6 +32,10 @@ pub(crate) struct Counts {
     pub failures: u64,
     pub recoveries: u64,
     pub headers_mended: u64,
+    pub destaged: u64,
+    /// How often the rings were left out, and taken.
+    pub ring_departures: u64,
+    pub ring_returns: u64,
 }
 
 impl Hybrid {
@@ -78,6 +82,14 @@ impl Hybrid {
         put("failures", c.failures);
         put("recoveries", c.recoveries);
         put("headers_mended", c.headers_mended);
+        if self.policy.dirty_max > 0 {
+            put("destaged_pages", c.destaged);
+        }
+        if self.is_through() {
+            put("ring_departures", c.ring_departures);
+            put("ring_returns", c.ring_returns);
+            put("rings_in_use", u64::from(self.has_rings()));
+        }
         put("dirty_frames", self.dram.dirty_frames());
         for (ring, [used, dirty]) in self
             .rings

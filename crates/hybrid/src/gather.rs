@@ -35,9 +35,10 @@ impl Hybrid {
             }
             return;
         }
+        let set = self.set_of(r);
         let ring = &mut self.rings[r];
         let h = &mut group.header;
-        (h.set, h.group, h.unit, h.at) = (self.set, ring.next_group, unit, at);
+        (h.set, h.group, h.unit, h.at) = (set, ring.next_group, unit, at);
         ring.next_group += 1;
         if !group.is_proof {
             (ring.last_content, ring.witnesses) = (group.header.group, 0);
@@ -78,6 +79,7 @@ impl Hybrid {
         let order =
             if self.has_drainers() || self.phase == Phase::Closing { Order::Oldest } else { self.dram.order };
         let most = if order == Order::Lru { most.min(self.too_many(cx)) } else { most };
+        let most = most.min(self.room_for_dirty());
         let mut taken = Vec::new();
         let mut lacking = Vec::new();
         self.dram.walk(order, |f, at| {

@@ -13,7 +13,7 @@
 use crate::append::KEPT;
 use crate::machine::{Hybrid, Phase, Tag};
 use crate::map::Where;
-use nandu_base::{ByteLen, ByteOffset, Cx, ErrorKind, Op, Payload, PayloadPool};
+use nandu_base::{ByteLen, ByteOffset, Cx, Op, Payload, PayloadPool};
 
 /// Attempts before the machine gives up.
 const TRIES: u8 = 8;
@@ -265,7 +265,7 @@ impl Hybrid {
         let c = &mut self.collectors[r];
         c.tries += 1;
         if c.tries > TRIES {
-            self.fail(ErrorKind::WriteFailed, cx);
+            self.ring_failed(r, cx);
             return false;
         }
         true
@@ -285,7 +285,8 @@ impl Hybrid {
     fn send_row(&mut self, r: usize, cx: &mut Cx<'_>) {
         let c = &self.collectors[r];
         let (first, count) = (c.list[c.list_at].0, c.slots.len() as u32);
-        if self.is_bypassed(u64::from(first), u64::from(first + count)) {
+        let (from, to) = (u64::from(first), u64::from(first + count));
+        if self.is_bypassed(from, to) || self.destages(from, to) {
             return;
         }
         let Some(data) = c.data else { unreachable!("a row that was read has its data") };
@@ -390,7 +391,7 @@ impl Hybrid {
     pub(crate) fn erased(&mut self, r: usize, is_flush: bool, failed: bool, cx: &mut Cx<'_>) {
         if failed {
             if is_flush {
-                return self.fail(ErrorKind::WriteFailed, cx);
+                return self.ring_failed(r, cx);
             }
             if self.may_try_again(r, cx) {
                 self.erase(r, cx);

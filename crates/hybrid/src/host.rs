@@ -6,8 +6,8 @@
 //! same after it.
 
 use crate::dram::{NO_FRAME, copy_sectors, mask};
-use crate::machine::Hybrid;
-use nandu_base::{ByteLen, Cx, ErrorKind, Flags, Op, Payload, ReqId, SECTOR};
+use crate::machine::{Hybrid, Tag};
+use nandu_base::{ByteLen, ByteOffset, Cx, ErrorKind, Flags, Op, Payload, ReqId, SECTOR};
 
 /// Longest trim or write-zeroes that is kept as zeros in DRAM, in pages.
 const ZEROS_MAX: u64 = 16;
@@ -40,6 +40,8 @@ pub(crate) struct HostOp {
     pub fua: bool,
     /// A read of more than was asked for.
     pub speculative: bool,
+    /// Nothing of it is kept in DRAM.
+    pub passes: bool,
     pub payload: Payload,
     /// In sectors.
     pub first: u64,
@@ -89,6 +91,7 @@ impl Hybrid {
             stage: Stage::Absorbing,
             fua: (fua || self.policy.ack_durable) && op != Op::Read,
             speculative,
+            passes: false,
             payload: request.payload,
             first,
             end,
@@ -106,9 +109,17 @@ impl Hybrid {
         self.ops[i as usize] = host;
         let passes = matches!(op, Op::Read | Op::Write) && self.streams.pass(first, end);
         match op {
-            Op::Flush => self.make_durable(i),
+            Op::Flush => self.make_durable(i, cx),
             _ if end == first => self.finish_op(i, None, cx),
             Op::Read => self.read(i, passes, cx),
+            _ if self.is_through() => {
+                let is_long =
+                    self.policy.write_bypass > 0 && (end - first) * SECTOR > self.policy.write_bypass;
+                let op = &mut self.ops[i as usize];
+                (op.passes, op.middle) = (passes || is_long, (first / sectors, end.div_ceil(sectors)));
+                self.count.host_written += end.div_ceil(sectors) - first / sectors;
+                self.begin_bypass(i, cx);
+            }
             _ => {
                 let bytes = (end - first) * SECTOR;
                 let most = if op == Op::Write { self.policy.write_bypass } else { ZEROS_MAX * self.page };
@@ -248,19 +259,40 @@ impl Hybrid {
     /// A change has had its effect.
     pub(crate) fn changed(&mut self, i: u32, cx: &mut Cx<'_>) {
         if self.ops[i as usize].fua {
-            self.make_durable(i);
+            self.make_durable(i, cx);
         } else {
             self.finish_op(i, None, cx);
         }
     }
 
     /// The request ends when everything that came before is durable.
-    pub(crate) fn make_durable(&mut self, i: u32) {
+    pub(crate) fn make_durable(&mut self, i: u32, cx: &mut Cx<'_>) {
+        if self.is_through() {
+            return self.flush_disk(i, cx);
+        }
         let op = &mut self.ops[i as usize];
         op.stage = Stage::Draining;
         op.mark = self.dram.next_since;
         self.wait_durable.push(i);
         self.stir = true;
+    }
+
+    /// The request ends when the disk is flushed: nothing else has anything that the disk does not have.
+    fn flush_disk(&mut self, i: u32, cx: &mut Cx<'_>) {
+        self.ops[i as usize].stage = Stage::Committing;
+        if !self.policy.disk_volatile {
+            return self.finish_op(i, None, cx);
+        }
+        let id = self.ops[i as usize].id;
+        self.send_for(id, self.disk, Op::Flush, ByteOffset::ZERO, 0, Payload::NONE, Tag::Flush, i, cx);
+    }
+
+    /// The disk is flushed for the sake of a request. A flush that failed proves nothing, and neither would another: service ends.
+    pub(crate) fn disk_flushed(&mut self, i: u32, id: ReqId, cx: &mut Cx<'_>) {
+        match cx.requests[id].error {
+            None => self.finish_op(i, Some(id), cx),
+            Some(_) => self.fail(ErrorKind::WriteFailed, cx),
+        }
     }
 
     /// Whether a request waits until frames are appended.
@@ -270,7 +302,7 @@ impl Hybrid {
 
     /// Whether every frame that began to wait before `mark` is appended.
     pub(crate) fn is_drained(&mut self, mark: u64) -> bool {
-        if self.planted.flush_from_dram {
+        if self.planted.flush_from_dram || self.is_through() {
             return true;
         }
         let waiting = self.dram.oldest_since().is_some_and(|since| since < mark);

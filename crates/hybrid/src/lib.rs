@@ -29,12 +29,15 @@
 //! says so; any other is written over, and a unit counts as erased when its first page is zeros. A volatile child is
 //! flushed where the rules need it.
 //!
+//! *Rings may hold copies only* (`through`): then the disk has every change first, and the rings may be lost. Where they do not, what they have
+//! that the disk does not have may be bounded (`destage`).
+//!
 //! # States
 //!
 //! The machine is *closed*, *opening* (reads its records; also after a child came back), *running*, *failed* (a child is
 //! gone, or a flush failed, or own writes failed again and again: every request fails; dirty DRAM is kept) or *closing*.
 //! While it runs there are, beside the requests of the host (`host`) and page reads (`load`), one group under way on each
-//! ring (`append`, `gather`), one collection on each ring (`gc`, `zone`) and one commit. What may be chosen is in `policy`.
+//! ring (`append`, `gather`), one collection on each ring (`gc`, `zone`), one batch that is destaged and one commit. What may be chosen is in `policy`.
 //!
 //! # Where it differs from the paper
 //!
@@ -53,6 +56,7 @@ mod bypass;
 mod commit;
 mod config;
 mod demote;
+mod destage;
 mod dram;
 mod events;
 mod figures;
@@ -69,8 +73,9 @@ pub mod policy;
 pub mod record;
 mod recover;
 mod ring;
+mod through;
 mod used;
 mod zone;
 
-pub use config::{HybridConfig, Tiers, kind};
+pub use config::{CacheMode, HybridConfig, Tiers, kind};
 pub use dram::Order;

@@ -61,7 +61,11 @@ impl Hybrid {
         for collector in &mut self.collectors {
             collector.abandon(cx.pool);
         }
+        self.destage.abandon(cx.pool);
         self.opening.abandon(cx.pool);
+        if let Some(through) = &mut self.through {
+            through.joins = false;
+        }
         self.commit = Commit::default();
         self.marks = Marks::default();
         self.dram.keep_dirty();
@@ -70,7 +74,8 @@ impl Hybrid {
 
     /// Starts again where nothing stands in the way.
     pub(crate) fn try_reopen(&mut self, cx: &mut Cx<'_>) {
-        let may_return = self.was_lost && !self.gave_up && !self.gone.contains(&true);
+        let is_gone = (0u8..).zip(&self.gone).any(|(child, &gone)| gone && !self.is_spare(child));
+        let may_return = self.was_lost && !self.gave_up && !is_gone;
         if self.phase == Phase::Failed && may_return && self.in_flight == 0 {
             self.phase = Phase::Opening;
             self.opening.is_first = false;
@@ -95,14 +100,20 @@ impl Hybrid {
         self.phase = Phase::Running;
         self.dram.open(cx.pool);
         self.count.recoveries += 1;
+        self.destage.ceiling = self.map.dirty();
         (self.disk_unflushed, self.demoted_unflushed) = (false, false);
         self.reopen_after = Span::ZERO;
         (self.was_lost, self.heard_gone, self.gave_up) = (false, false, false);
         self.stir = true;
-        if std::mem::take(&mut self.opening.is_first) {
+        let is_first = std::mem::take(&mut self.opening.is_first);
+        if is_first {
             cx.opened(Ok(()));
-        } else {
-            cx.event(DeviceEvent::Notice(Notice::Health(Health::Whole)));
+        }
+        let health = if self.has_rings() { Health::Whole } else { Health::Degraded };
+        if !is_first || health != Health::Whole {
+            cx.event(DeviceEvent::Notice(Notice::Health(health)));
+        }
+        if !is_first {
             cx.event(DeviceEvent::Back);
         }
     }

@@ -27,10 +27,26 @@ pub(crate) struct Load {
     source: Where,
 }
 
+impl Load {
+    /// Whether it reads from a ring.
+    pub fn is_of_ring(&self) -> bool {
+        matches!(self.source, Where::Slot(_))
+    }
+
+    /// It reads from the disk, whatever a ring has.
+    pub fn reads_disk(&mut self) {
+        self.source = Where::Disk;
+    }
+}
+
 impl Hybrid {
     /// Where a page is read from.
     pub(crate) fn source(&self, page: u32) -> (u8, ByteOffset) {
-        match self.map.find(page) {
+        self.place_of(page, self.map.find(page))
+    }
+
+    fn place_of(&self, page: u32, at: Where) -> (u8, ByteOffset) {
+        match at {
             Where::Slot(slot) => {
                 let shape = &self.rings[self.ring_of_slot(slot)].shape;
                 (shape.child, shape.offset_of(slot))
@@ -74,6 +90,14 @@ impl Hybrid {
         at
     }
 
+    /// Ends a load without an answer: the request that began it, its first page, its memory and its frames.
+    pub(crate) fn take_load(&mut self, at: u32) -> (u32, u32, Payload, Vec<u32>) {
+        self.free_loads.push(at);
+        let load = &mut self.loads[at as usize];
+        let data = std::mem::replace(&mut load.data, Payload::NONE);
+        (load.op, load.page, data, std::mem::take(&mut load.frames))
+    }
+
     /// Sends a load whose frames are known.
     pub(crate) fn send_load(&mut self, at: u32, cx: &mut Cx<'_>) {
         let Load { op, page, count, source, .. } = self.loads[at as usize];
@@ -90,7 +114,7 @@ impl Hybrid {
             }
             _ => self.count.disk_reads += u64::from(count),
         }
-        let (child, offset) = self.source(page);
+        let (child, offset) = self.place_of(page, source);
         if op == NO_OP {
             self.count.fills += 1;
             self.send_own(child, Op::Read, offset, len, data, Tag::Load, at, cx);
@@ -108,6 +132,14 @@ impl Hybrid {
             self.rings[ring].units[unit as usize].pins -= 1;
         }
         let error = cx.requests[id].error.map(|e| e.kind);
+        if let (Some(_), Where::Slot(slot)) = (error, self.loads[at as usize].source)
+            && self.is_through()
+            && !self.planted.fails_with_ring
+        {
+            let Load { page, count, .. } = self.loads[at as usize];
+            self.void_unread(page, count, slot);
+            return self.load_from_disk(at, cx);
+        }
         let data = std::mem::replace(&mut self.loads[at as usize].data, Payload::NONE);
         let frames = std::mem::take(&mut self.loads[at as usize].frames);
         let failures = self.count.failures;

@@ -3,7 +3,8 @@
 use crate::append::Writer;
 use crate::bypass::Marks;
 use crate::commit::Commit;
-use crate::config::{Planted, Tiers};
+use crate::config::{CacheMode, Planted, Tiers};
+use crate::destage::Destage;
 use crate::dram::{Dram, Order};
 use crate::figures::Counts;
 use crate::gc::Collector;
@@ -16,6 +17,7 @@ use crate::policy::demotion::Demotion;
 use crate::policy::promotion::Promotion;
 use crate::policy::sequential::Streams;
 use crate::ring::{Ring, Shape};
+use crate::through::Through;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, Limits, Op, Payload, ReqId,
     Span, TenantId, TimerKey,
@@ -35,6 +37,9 @@ pub(crate) struct Policy {
     pub write_bypass: u64,
     pub sequential_cutoff: u64,
     pub tiers: Tiers,
+    pub cache_mode: CacheMode,
+    /// Most pages that may be dirty in the rings; 0 for any.
+    pub dirty_max: u32,
     pub write_back: Order,
     /// Frames that may wait before they are appended.
     pub flush_pages: u32,
@@ -70,9 +75,12 @@ pub(crate) enum Tag {
     Commit,
     Bypass,
     Record,
+    /// A flush of the host, where that is one of the disk.
+    Flush,
+    Destage,
 }
 
-pub(crate) const TAGS: [Tag; 12] = [
+pub(crate) const TAGS: [Tag; 14] = [
     Tag::Header,
     Tag::Data,
     Tag::Prepare,
@@ -85,6 +93,8 @@ pub(crate) const TAGS: [Tag; 12] = [
     Tag::Commit,
     Tag::Bypass,
     Tag::Record,
+    Tag::Flush,
+    Tag::Destage,
 ];
 
 /// The hybrid disk.
@@ -105,8 +115,8 @@ pub(crate) struct Hybrid {
     pub set: u64,
     /// The next version.
     pub version: u64,
-    /// Grows with each start and failure: answers to older requests are not heard.
-    pub epoch: u16,
+    /// Of each child. Grows with each start, failure and departure: answers to older requests are not heard.
+    pub epochs: Vec<u16>,
     pub in_flight: u32,
     pub gone: Vec<bool>,
     /// A child was lost since the last start.
@@ -129,6 +139,7 @@ pub(crate) struct Hybrid {
     pub writers: Vec<Writer>,
     pub collectors: Vec<Collector>,
     pub commit: Commit,
+    pub destage: Destage,
     pub marks: Marks,
     /// Data of the host went to the disk since it was last flushed.
     pub disk_unflushed: bool,
@@ -142,6 +153,8 @@ pub(crate) struct Hybrid {
     pub promotion: Box<dyn Promotion>,
     pub demotion: Box<dyn Demotion>,
     pub streams: Streams,
+    /// Rings hold copies only.
+    pub through: Option<Through>,
     pub below: Below,
     pub opening: Opening,
     /// Something changed that the pumps look at.
@@ -182,7 +195,7 @@ impl Hybrid {
             phase: Phase::Closed,
             set: 0,
             version: 1,
-            epoch: 0,
+            epochs: vec![0; shapes.len() + 1],
             in_flight: 0,
             gone: vec![false; shapes.len() + 1],
             was_lost: false,
@@ -199,6 +212,7 @@ impl Hybrid {
             writers: shapes.iter().map(|_| Writer::default()).collect(),
             collectors: shapes.iter().map(|_| Collector::default()).collect(),
             commit: Commit::default(),
+            destage: Destage::default(),
             marks: Marks::default(),
             disk_unflushed: false,
             demoted_unflushed: false,
@@ -209,6 +223,7 @@ impl Hybrid {
             promotion,
             demotion,
             streams: Streams::new(policy.sequential_cutoff),
+            through: (policy.cache_mode == CacheMode::Writethrough).then(|| Through::new(shapes.len())),
             below: Below::new(above, planted.stale_below),
             opening: Opening::default(),
             stir: false,
@@ -228,11 +243,17 @@ impl Hybrid {
 
     /// Answers to what was sent until now are not heard.
     pub fn begin_epoch(&mut self) {
-        self.epoch = self.epoch.wrapping_add(1);
+        (0..=self.disk).for_each(|child| self.begin_epoch_of(child));
     }
 
-    fn cookie(&self, tag: Tag, index: u32) -> u64 {
-        (tag as u64) << 56 | u64::from(self.epoch) << 32 | u64::from(index)
+    /// The same of one child.
+    pub fn begin_epoch_of(&mut self, child: u8) {
+        let epoch = &mut self.epochs[usize::from(child)];
+        *epoch = epoch.wrapping_add(1);
+    }
+
+    fn cookie(&self, child: u8, tag: Tag, index: u32) -> u64 {
+        (tag as u64) << 56 | u64::from(self.epochs[usize::from(child)]) << 32 | u64::from(index)
     }
 
     /// Sends a request of the machine's own to a child.
@@ -248,7 +269,7 @@ impl Hybrid {
         index: u32,
         cx: &mut Cx<'_>,
     ) {
-        let cookie = self.cookie(tag, index);
+        let cookie = self.cookie(child, tag, index);
         let flags = if matches!(tag, Tag::Load | Tag::Commit) { Flags::NONE } else { Flags::BACKGROUND };
         let draft = Draft { op, flags, offset, len: ByteLen(len), payload, cookie };
         let id = cx.own(TenantId::SYSTEM, draft);
@@ -270,7 +291,7 @@ impl Hybrid {
         index: u32,
         cx: &mut Cx<'_>,
     ) {
-        let cookie = self.cookie(tag, index);
+        let cookie = self.cookie(child, tag, index);
         let draft = Draft { op, flags: Flags::NONE, offset, len: ByteLen(len), payload, cookie };
         let id = cx.child(parent, draft);
         self.in_flight += 1;
@@ -287,9 +308,14 @@ impl Hybrid {
             self.retry_bypasses(cx);
             self.decide_to_append(cx);
             for ring in 0..self.rings.len() {
-                self.pump_collector(ring, cx);
-                self.pump_writer(ring, cx);
+                if self.has_rings() {
+                    self.pump_collector(ring, cx);
+                }
+                if self.has_rings() {
+                    self.pump_writer(ring, cx);
+                }
             }
+            self.pump_destage(cx);
             self.pump_commit(cx);
             self.answer_durable(cx);
             self.pump_close();

@@ -38,6 +38,8 @@ pub struct Map {
     version: Vec<u64>,
     dirty: Vec<bool>,
     uses: Vec<u8>,
+    /// Pages whose newest version is in a slot and not on the disk.
+    dirty_pages: u32,
 }
 
 impl Map {
@@ -50,6 +52,7 @@ impl Map {
             version: vec![0; slots],
             dirty: vec![false; slots],
             uses: vec![0; slots],
+            dirty_pages: 0,
         }
     }
 
@@ -57,6 +60,7 @@ impl Map {
     pub fn clear(&mut self) {
         self.place.fill(DISK);
         self.page.fill(NONE);
+        self.dirty_pages = 0;
     }
 
     /// Where a page is.
@@ -73,12 +77,24 @@ impl Map {
     /// Says where a page is.
     #[inline]
     pub fn put(&mut self, page: u32, at: Where) {
+        self.dirty_pages -= u32::from(self.is_dirty_page(page));
         self.place[page as usize] = match at {
             Where::Disk => DISK,
             Where::Wanted => WANTED,
             Where::Slot(slot) => slot + FIRST,
             Where::Marked(unit) => unit + FIRST + self.slots,
         };
+        self.dirty_pages += u32::from(self.is_dirty_page(page));
+    }
+
+    #[inline]
+    fn is_dirty_page(&self, page: u32) -> bool {
+        matches!(self.find(page), Where::Slot(slot) if self.page(slot) == page && self.is_dirty(slot))
+    }
+
+    /// Pages of which the disk lacks the newest version that a slot holds.
+    pub fn dirty(&self) -> u32 {
+        self.dirty_pages
     }
 
     /// Whether the newest version of its page is in this slot.
@@ -91,11 +107,15 @@ impl Map {
     /// Says what a slot holds.
     pub fn fill(&mut self, slot: u32, page: u32, version: u64, dirty: bool) {
         let at = slot as usize;
+        let counted = |map: &Map| map.is_live(slot) && map.is_dirty(slot);
+        self.dirty_pages -= u32::from(counted(self));
         (self.page[at], self.version[at], self.dirty[at], self.uses[at]) = (page, version, dirty, 0);
+        self.dirty_pages += u32::from(counted(self));
     }
 
     /// The slot is erased.
     pub fn empty(&mut self, slot: u32) {
+        self.dirty_pages -= u32::from(self.is_live(slot) && self.is_dirty(slot));
         self.page[slot as usize] = NONE;
     }
 
@@ -116,7 +136,14 @@ impl Map {
 
     /// The disk may not hold what this slot holds after all.
     pub fn soil(&mut self, slot: u32) {
+        self.dirty_pages += u32::from(self.is_live(slot) && !self.is_dirty(slot));
         self.dirty[slot as usize] = true;
+    }
+
+    /// The disk holds what this slot holds.
+    pub fn clean(&mut self, slot: u32) {
+        self.dirty_pages -= u32::from(self.is_live(slot) && self.is_dirty(slot));
+        self.dirty[slot as usize] = false;
     }
 
     /// The slot was read.
@@ -159,6 +186,10 @@ impl Map {
                 _ => {}
             }
         }
+        let dirty = (0..self.place.len() as u32).filter(|&page| self.is_dirty_page(page)).count();
+        if dirty != self.dirty_pages as usize {
+            return broken(format!("{dirty} pages are dirty, {} are counted", self.dirty_pages));
+        }
         Ok(())
     }
 }
@@ -178,6 +209,10 @@ mod tests {
         assert!(!map.is_live(9));
         map.put(3, Where::Slot(9));
         assert!(map.is_live(9) && map.is_dirty(9));
+        assert_eq!(map.dirty(), 1);
+        map.clean(9);
+        assert_eq!(map.dirty(), 0);
+        map.soil(9);
         assert!(map.check(|_| true, |_| true).is_ok());
         assert_eq!(map.check(|_| false, |_| true).unwrap_err().invariant, "I-12");
     }

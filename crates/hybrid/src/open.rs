@@ -17,7 +17,6 @@ use crate::generation::{Claim, Generation, Stale, decide, salvage};
 use crate::machine::{Hybrid, Phase, Tag, whole};
 use crate::record::{Gaps, Header, Headless, Sealed, Super};
 use crate::recover::{Accepted, accept};
-use crate::ring::Ring;
 use nandu_base::{
     ByteLen, ByteOffset, Content, Cx, DeviceEvent, ErrorKind, Gone, Notice, Op, OpenError, OpenHow, Payload,
     PayloadPool, ReqId, Rng,
@@ -57,6 +56,15 @@ enum Telling {
     End,
 }
 
+/// What stands where a ring has its superblocks.
+#[derive(Clone, Debug)]
+pub(crate) enum Placed {
+    Record(Box<Super>),
+    Nothing,
+    /// What is no record.
+    Something,
+}
+
 /// The superblocks of a member.
 #[derive(Clone, Copy, Default, Debug)]
 struct Known {
@@ -78,7 +86,9 @@ pub(crate) struct Opening {
     how: OpenHow,
     step: Step,
     tries: u8,
-    page: Option<Payload>,
+    pub page: Option<Payload>,
+    /// Members that are there.
+    there: Vec<bool>,
     supers: Vec<Known>,
     /// The opening that members are told of, and the one before.
     fresh: Generation,
@@ -98,6 +108,29 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
+    /// How it was started.
+    pub fn how(&self) -> OpenHow {
+        self.how
+    }
+
+    /// The number of the opening.
+    pub fn number(&self) -> u64 {
+        self.fresh.number
+    }
+
+    /// Whether a start asks this member for something.
+    pub fn asks(&self, child: u8) -> bool {
+        self.there[usize::from(child)]
+    }
+
+    /// All rings are asked what they are, as if for the first time.
+    pub fn begin_join(&mut self, rings: usize) {
+        self.supers[..rings].fill(Known::default());
+        self.there.fill(true);
+        self.gaps.fill(Gaps::default());
+        self.headless.fill(Headless::default());
+    }
+
     /// Forgets a start that is under way.
     pub fn abandon(&mut self, pool: &mut PayloadPool) {
         if let Some(page) = self.page.take() {
@@ -108,6 +141,14 @@ impl Opening {
     }
 }
 
+fn placed(known: &Known) -> Placed {
+    match known.newest {
+        Some((record, _)) => Placed::Record(Box::new(record)),
+        None if known.hurt.contains(&true) => Placed::Something,
+        None => Placed::Nothing,
+    }
+}
+
 fn refused(why: String, remedy: &str) -> OpenError {
     OpenError::Refused { why, remedy: remedy.into() }
 }
@@ -115,8 +156,13 @@ fn refused(why: String, remedy: &str) -> OpenError {
 impl Hybrid {
     pub(crate) fn start_open(&mut self, how: OpenHow, cx: &mut Cx<'_>) {
         self.begin_epoch();
-        self.map.clear();
-        self.rings.iter_mut().for_each(|ring| *ring = Ring::new(ring.shape));
+        self.opening.abandon(cx.pool);
+        self.forget_rings();
+        if let Some(through) = &mut self.through {
+            through.joins = false;
+        }
+        let is_out = |child: usize| self.through.as_ref().is_some_and(|t| t.out.get(child) == Some(&true));
+        self.opening.there = (0..self.sizes.len()).map(|child| !self.gone[child] && !is_out(child)).collect();
         self.disk_stands = false;
         self.opening.how = how;
         self.opening.supers = vec![Known::default(); self.sizes.len()];
@@ -125,6 +171,11 @@ impl Hybrid {
         self.opening.headless = vec![Headless::default(); self.rings.len()];
         self.opening.page = Some(cx.pool.allocate_metadata(ByteLen(self.page)));
         self.go_to(Step::Flush(0), cx);
+    }
+
+    /// Asks the rings what they are.
+    pub(crate) fn read_supers(&mut self, cx: &mut Cx<'_>) {
+        self.go_to(Step::Super(0, 0), cx);
     }
 
     fn go_to(&mut self, step: Step, cx: &mut Cx<'_>) {
@@ -143,13 +194,18 @@ impl Hybrid {
         let members = self.sizes.len() as u8;
         match step {
             Step::Scan(r, _, _) if r == self.rings.len() => step,
-            Step::Flush(k) if k == members => Step::Super(0, 0),
-            Step::Flush(k) if !self.is_volatile(k) => self.skip(Step::Flush(k + 1)),
+            Step::Flush(k) if k == members => self.skip(Step::Super(0, 0)),
+            Step::Flush(k) if !self.is_volatile(k) || !self.opening.asks(k) => self.skip(Step::Flush(k + 1)),
+            Step::Super(k, _) if !self.opening.asks(k) => self.skip(Step::Super(k + 1, 0)),
             Step::Clear(k, _) if k == members => self.skip(Step::Scan(0, 0, 0)),
             Step::Clear(k, unit) if unit == 2 || !self.resets(k) => self.skip(Step::Clear(k + 1, 0)),
             Step::Erase(k, Telling::Opening) if k == members => self.skip(Step::Erase(0, Telling::Open)),
             Step::Erase(k, Telling::Open) if k == members => Step::None,
-            Step::Erase(k, Telling::End) if k == self.disk => Step::None,
+            Step::Erase(k, Telling::End) if k == self.disk || !self.has_rings() => Step::None,
+            Step::Erase(k, Telling::Open) if k == self.disk && self.joins() => Step::None,
+            Step::Erase(k, telling) if k < self.disk && !self.has_rings() && !self.joins() => {
+                self.skip(Step::Erase(k + 1, telling))
+            }
             Step::Erase(k, telling) if !self.next_super(k).1 => Step::Tell(k, telling),
             Step::TellFlush(k, telling) if !self.is_volatile(k) => self.skip(Step::Erase(k + 1, telling)),
             Step::Scan(r, unit, _) if unit == self.rings[r].shape.units => self.skip(self.behind_newest(r)),
@@ -252,7 +308,7 @@ impl Hybrid {
         Super { seq, claim, gaps, sealed, headless, ..self.super_of(child) }
     }
 
-    fn super_of(&self, child: u8) -> Super {
+    pub(crate) fn super_of(&self, child: u8) -> Super {
         Super {
             set: self.set,
             member: u32::from(child),
@@ -260,6 +316,10 @@ impl Hybrid {
             page: self.page,
             unit: self.rings.get(usize::from(child)).map_or(0, |ring| ring.shape.unit_bytes()),
             size: self.sizes[usize::from(child)],
+            through: match &self.through {
+                None => 0,
+                Some(through) => through.names.get(usize::from(child)).copied().unwrap_or(1),
+            },
             ..Super::default()
         }
     }
@@ -278,6 +338,9 @@ impl Hybrid {
             }
             (_, Some(ErrorKind::Gone)) => {
                 let child = cx.requests[id].child;
+                if self.is_spare(child) {
+                    return self.ring_is_silent(child, cx);
+                }
                 return self.open_failed(OpenError::Child(child), cx);
             }
             (Step::Tell(k, telling), Some(_)) if self.opening.tries < TRIES && self.resets(k) => {
@@ -295,13 +358,16 @@ impl Hybrid {
             }
             (Step::Scan(r, unit, at), Some(kind)) => {
                 if let Err(error) = self.header_unread(r, unit, at, kind, cx) {
-                    return self.open_failed(error, cx);
+                    return self.not_scanned(error, cx);
                 }
                 true
             }
             // Most likely a page of data.
             (Step::Look(..), Some(_)) => true,
             (Step::Super(..), Some(_)) => true,
+            (_, Some(_)) if self.is_spare(cx.requests[id].child) => {
+                return self.ring_is_silent(cx.requests[id].child, cx);
+            }
             (_, Some(kind)) => return self.open_failed(OpenError::Records(whole(kind)), cx),
         };
         let page = self.opening.page.expect("a start has its page");
@@ -314,6 +380,14 @@ impl Hybrid {
                 let is_before = !is_torn && Super::is_before(bytes);
                 if let Some(next) = self.super_read(k, place, found, is_blank, is_before) {
                     return self.go_to(Step::Super(k, next), cx);
+                }
+                if self.joins() && k + 1 == self.disk {
+                    let found: Vec<Placed> =
+                        self.opening.supers[..self.rings.len()].iter().map(placed).collect();
+                    if self.decide_join(&found, cx) {
+                        self.go_to(Step::Erase(0, Telling::Open), cx);
+                    }
+                    return;
                 }
                 if usize::from(k) + 1 < self.sizes.len() {
                     return self.go_to(Step::Super(k + 1, 0), cx);
@@ -418,8 +492,9 @@ impl Hybrid {
 
     /// What the superblocks say.
     fn decide(&mut self, cx: &mut Cx<'_>) -> Result<Step, OpenError> {
+        let is_before = |known: &Known| known.is_before && known.newest.is_none();
         if let Some(at) =
-            self.opening.supers.iter().position(|known| known.is_before && known.newest.is_none())
+            (0..self.sizes.len()).find(|&at| is_before(&self.opening.supers[at]) && !self.is_spare(at as u8))
         {
             let why = format!("{} is of the format of version 0.1", self.member(at));
             return Err(refused(why, "serve it with that version, and copy its data to a new hybrid disk"));
@@ -429,6 +504,16 @@ impl Hybrid {
         let mut rng = Rng::new(self.seed).fork(cx.now.0);
         let fresh_set = rng.bits().max(1);
         let tag = rng.bits();
+        if self.is_through() {
+            return self.decide_through(&found, fresh_set, tag, cx);
+        }
+        if let Some(at) = found.iter().position(|found| found.as_ref().is_some_and(|f| f.through != 0)) {
+            let why = format!("{} was made with `cache_mode = \"writethrough\"`", self.member(at));
+            return Err(refused(
+                why,
+                "say so in the stack file; the other mode needs a new hybrid disk, to which the data is copied",
+            ));
+        }
         // The making of a set that was cut off: nothing was served.
         let was_made = found.iter().flatten().any(|f| f.claim.is_open || f.claim.base != Generation::NONE);
         let Some(first) = found.iter().flatten().next().filter(|_| was_made || !found.contains(&None)) else {
@@ -467,23 +552,8 @@ impl Hybrid {
                 let why = format!("{} belongs to another hybrid disk than the others", self.member(child));
                 return Err(refused(why, "put the right member there"));
             }
-            let Super { set, member, members: of, page, unit, size, .. } = *have;
-            if (Super { set, member, members: of, page, unit, size, ..Super::default() }) != want {
-                let why = format!(
-                    "{} was made as member {} of {}, of {} bytes with pages of {} and units of {}; the stack file says member {} of {}, {} bytes, {} and {}",
-                    self.member(child),
-                    have.member,
-                    have.members,
-                    have.size,
-                    have.page,
-                    have.unit,
-                    want.member,
-                    want.members,
-                    want.size,
-                    want.page,
-                    want.unit,
-                );
-                return Err(refused(why, "use the members and the sizes with which it was made"));
+            if !have.is_shaped(&want) {
+                return Err(self.other_shape(child, have, &want));
             }
             claims.push(have.claim);
             members.push(child);
@@ -508,9 +578,94 @@ impl Hybrid {
         Ok(Step::Scan(0, 0, 0))
     }
 
+    fn other_shape(&self, child: usize, have: &Super, want: &Super) -> OpenError {
+        let why = format!(
+            "{} was made as member {} of {}, of {} bytes with pages of {} and units of {}; the stack file says member {} of {}, {} bytes, {} and {}",
+            self.member(child),
+            have.member,
+            have.members,
+            have.size,
+            have.page,
+            have.unit,
+            want.member,
+            want.members,
+            want.size,
+            want.page,
+            want.unit,
+        );
+        refused(why, "use the members and the sizes with which it was made")
+    }
+
+    /// What the superblocks say where rings hold copies only: the disk decides.
+    fn decide_through(
+        &mut self,
+        found: &[Option<Super>],
+        fresh_set: u64,
+        tag: u64,
+        cx: &mut Cx<'_>,
+    ) -> Result<Step, OpenError> {
+        let disk = usize::from(self.disk);
+        let set = found[disk].as_ref().map(|have| have.set);
+        let is_other = |f: &Super| f.through == 0 && set.is_none_or(|set| set == f.set);
+        if let Some(at) = found.iter().position(|found| found.as_ref().is_some_and(is_other)) {
+            let why = format!(
+                "{} was made with `cache_mode = \"writeback\"`, and a ring may hold the only copy of something",
+                self.member(at)
+            );
+            return Err(refused(
+                why,
+                "say so in the stack file; the other mode needs a new hybrid disk, to which the data is copied",
+            ));
+        }
+        let told = Step::Erase(0, Telling::Opening);
+        let Some(have) = &found[disk] else {
+            let is_new = found.iter().all(Option::is_none);
+            if self.opening.how.salvage && !is_new {
+                cx.event(DeviceEvent::Notice(Notice::Gone(self.disk, Gone::Member)));
+            } else if !is_new {
+                let places = [0, 1].map(|place| self.super_at(self.disk, place).0);
+                return Err(refused(
+                    format!(
+                        "the disk holds no hybrid disk, but a ring does: its records would be at bytes {} and {}",
+                        places[0], places[1]
+                    ),
+                    "put the right disk there; or start with salvage to take it as it is",
+                ));
+            } else if !self.opening.how.create {
+                return Err(refused(
+                    "the disk holds no hybrid disk".into(),
+                    "start with --create to make one of these members",
+                ));
+            }
+            self.set = found.iter().flatten().next().map_or(fresh_set, |ring| ring.set);
+            let number =
+                found.iter().flatten().map(|ring| ring.claim.generation.number).max().unwrap_or(0) + 1;
+            (self.opening.fresh, self.opening.base) = (Generation { number, tag }, Generation::NONE);
+            return Ok(told);
+        };
+        self.set = have.set;
+        let want = self.super_of(self.disk);
+        if !have.is_shaped(&want) {
+            return Err(self.other_shape(disk, have, &want));
+        }
+        let Claim { generation, base, is_open } = have.claim;
+        self.opening.fresh = Generation { number: generation.number + 1, tag };
+        self.opening.base = if is_open { generation } else { base };
+        if !self.may_believe(found) {
+            return Ok(told);
+        }
+        if let Some(through) = &mut self.through {
+            through.is_used = true;
+            for (name, ring) in through.names.iter_mut().zip(found.iter().flatten()) {
+                *name = ring.through;
+            }
+        }
+        Ok(Step::Scan(0, 0, 0))
+    }
+
     /// Keeps a header that belongs where it stands; how many pages it describes.
     fn keep(&mut self, r: usize, unit: u32, at: u32, header: Option<Header>) -> Option<u32> {
-        let known = self.known(r).headless;
+        let (known, set) = (self.known(r).headless, self.set_of(r));
         let found = &mut self.opening.found[r];
         let newest = found.iter().map(|h| h.use_number).max().unwrap_or(0);
         let before = found.last().filter(|before| before.unit == unit);
@@ -518,7 +673,7 @@ impl Hybrid {
             Some(b) => h.use_number == b.use_number && h.group > b.group,
             None => at == 0 || h.use_number == newest + 1 || known.contains(&h.use_number),
         };
-        let header = header.filter(|h| h.set == self.set && (h.unit, h.at) == (unit, at) && goes_on(h))?;
+        let header = header.filter(|h| h.set == set && (h.unit, h.at) == (unit, at) && goes_on(h))?;
         let pages = header.pages();
         found.push(header);
         Some(pages)
@@ -558,7 +713,7 @@ impl Hybrid {
                 Err(why) => {
                     let remedy = "nothing was changed; a page of that ring was lost: if there is a copy of all members of one moment, \
                                   put it back; or start with salvage to go on without these groups";
-                    return self.open_failed(refused(format!("ring {r}: {why}"), remedy), cx);
+                    return self.not_scanned(refused(format!("ring {r}: {why}"), remedy), cx);
                 }
             }
         }
@@ -602,8 +757,23 @@ impl Hybrid {
         if let Some(page) = self.opening.page.take() {
             cx.pool.release(page);
         }
-        if self.phase == Phase::Opening {
+        if self.joins() {
+            self.joined(cx);
+        }
+        if self.phase == Phase::Opening && !self.begin_join(cx) {
             self.opened(cx);
+        }
+    }
+
+    /// What is in a ring is not to be had: the start is refused, or goes on without the rings where they hold copies only.
+    fn not_scanned(&mut self, error: OpenError, cx: &mut Cx<'_>) {
+        match self.is_through() {
+            true => {
+                self.forget_rings();
+                self.opening.found.clear();
+                self.go_to(Step::Erase(0, Telling::Opening), cx);
+            }
+            false => self.open_failed(error, cx),
         }
     }
 

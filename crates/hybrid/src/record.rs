@@ -210,6 +210,8 @@ pub struct Super {
     pub sealed: Sealed,
     /// Of a ring: whose later headers count all the same.
     pub headless: Headless,
+    /// Not zero where rings hold copies only: of a ring what its headers say beside the set, of the disk 1.
+    pub through: u64,
 }
 
 impl Super {
@@ -230,7 +232,9 @@ impl Super {
         self.gaps.encode(gaps);
         sealed[..8].copy_from_slice(&self.sealed.first.to_le_bytes());
         sealed[8..16].copy_from_slice(&self.sealed.last.to_le_bytes());
-        for (chunk, n) in sealed[16..].chunks_exact_mut(8).zip(self.headless) {
+        for (chunk, n) in
+            sealed[16..].chunks_exact_mut(8).zip(self.headless.into_iter().chain([self.through]))
+        {
             chunk.copy_from_slice(&n.to_le_bytes());
         }
         SEAL.put(out);
@@ -260,7 +264,22 @@ impl Super {
             gaps: Gaps::decode(&bytes[FIXED + 40..512])?,
             sealed: Sealed { first: word(FIXED + 40 + Gaps::LEN), last: word(FIXED + 48 + Gaps::LEN) },
             headless: std::array::from_fn(|i| word(FIXED + 56 + Gaps::LEN + i * 8)),
+            through: word(FIXED + 56 + Gaps::LEN + size_of::<Headless>()),
         })
+    }
+
+    /// Whether the member is the one that `want` describes, of this set and of this size.
+    pub fn is_shaped(&self, want: &Super) -> bool {
+        let shape = |s: &Super| (s.set, s.member, s.members, s.page, s.unit, s.size);
+        shape(self) == shape(want)
+    }
+
+    /// Of a ring that holds copies: whether it is as a clean end has left it, together with the disk that says `disk`.
+    pub fn is_as_left_with(&self, disk: &Super) -> bool {
+        self.through != 0
+            && self.sealed != Sealed::default()
+            && self.claim == disk.claim
+            && disk.claim.is_open
     }
 
     /// Whether a page holds the record of the version before.
@@ -340,6 +359,7 @@ mod tests {
             gaps,
             sealed,
             headless: [5, 9, 0, 0, 0, 1],
+            through: 77,
         };
         let mut page = vec![0; 4096];
         record.encode(&mut page);
@@ -353,6 +373,25 @@ mod tests {
             }
         }
         assert!(page[512..].iter().all(|&byte| byte == 0), "what a disk stores as a whole");
+    }
+
+    #[test]
+    fn a_ring_of_copies_is_as_it_was_left_only_beside_its_disk_and_after_a_clean_end() {
+        let generation = |number| Generation { number, tag: 1 };
+        let claim = |number, is_open| Claim { generation: generation(number), is_open, ..Claim::default() };
+        let disk = Super { claim: claim(4, true), through: 1, ..Super::default() };
+        let ring = Super { sealed: Sealed { first: 1, last: 0 }, through: 99, ..disk };
+        assert!(ring.is_as_left_with(&disk), "it may hold nothing");
+        for other in [
+            Super { sealed: Sealed::default(), ..ring },
+            Super { through: 0, ..ring },
+            Super { claim: claim(3, true), ..ring },
+            Super { claim: claim(4, false), ..ring },
+        ] {
+            assert!(!other.is_as_left_with(&disk), "{other:?}");
+        }
+        let begun = Super { claim: claim(4, false), ..disk };
+        assert!(!Super { claim: begun.claim, ..ring }.is_as_left_with(&begun));
     }
 
     #[test]

@@ -199,7 +199,8 @@ impl Hybrid {
             entry.version >= known
         };
         if !entry.gone {
-            self.map.fill(slot, entry.page, entry.version, true);
+            let dirty = !self.is_through() || self.planted.soils_copies;
+            self.map.fill(slot, entry.page, entry.version, dirty);
         }
         if !is_newer {
             return;

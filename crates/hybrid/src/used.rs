@@ -46,7 +46,7 @@ impl Hybrid {
         if is_ahead {
             self.count.ahead_pages += 1;
         }
-        if !is_below || is_ahead || f.dirty != 0 || !self.promotion.admits(page) {
+        if !is_below || is_ahead || f.dirty != 0 || !self.has_rings() || !self.promotion.admits(page) {
             return;
         }
         let f = &mut self.dram.frames[at as usize];

@@ -183,6 +183,31 @@ fn a_salvage_goes_on_without_a_group_and_puts_it_on_record() {
     assert!(refused > 5 && older > 5, "{refused} refused, {older} older");
 }
 
+/// A ring that is gone for good: something blank is put in its place, and the disk goes on with what it has. What only the ring had reads as something older.
+#[test]
+fn a_salvage_takes_a_blank_ring_in_place_of_one_that_is_gone() {
+    for member in ["slc", "mlc"] {
+        let (mut bed, want) = made();
+        bed.wipe(member);
+        let why = bed.reopen(PLAIN, 9).expect_err("it is blank").to_string();
+        assert!(why.contains("holds no hybrid disk") && why.contains("salvage"), "{why}");
+        bed.reopen(SALVAGE, 10).expect("a salvage goes on");
+        let found = read(&mut bed);
+        let differs = (0..want.len()).filter(|&page| found[page] != want[page]).count();
+        assert!(differs > 0, "{member} held something");
+        for turn in 0..100 {
+            let page = turn * 7 % PAGES;
+            let serial = bed.go(Op::Write, page * PAGE, PAGE).serial;
+            bed.go(Op::Flush, 0, 0);
+            assert_eq!(bed.go(Op::Read, page * PAGE, PAGE).data[0], Stamp::new(serial, page * SECTORS));
+        }
+        let now = read(&mut bed);
+        bed.close();
+        bed.reopen(PLAIN, 11).unwrap_or_else(|error| panic!("{member}: {error}"));
+        assert_eq!(read(&mut bed), now, "{member}");
+    }
+}
+
 #[test]
 fn a_salvage_takes_an_older_copy() {
     let (mut bed, _) = made();

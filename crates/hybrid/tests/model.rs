@@ -182,6 +182,37 @@ fn every_reading_of_what_the_paper_leaves_open_agrees_with_the_model() {
     }
 }
 
+/// With `dirty_max` no more is newer than the disk, at any moment, and all of the model holds.
+#[test]
+fn what_is_dirty_stays_within_its_bound() {
+    for seed in 1..=3 {
+        random(&format!("{BOTH}\ndirty_max = \"128 KiB\"\nwrite_bypass = \"16 KiB\""), seed);
+        random(
+            "slc = \"slc\"\ndram_size = \"64 KiB\"\ndirty_max = \"64 KiB\"\npromote = \"always\"",
+            seed + 100,
+        );
+    }
+    let mut bed = bed(&format!("{BOTH}\ndirty_max = \"128 KiB\""));
+    let mut most = 0;
+    for turn in 0..400u64 {
+        bed.go(Op::Write, turn * 7 % 60 * 4096, 4096);
+        most = most.max(figure(&bed, "slc_dirty_pages") + figure(&bed, "mlc_dirty_pages"));
+        assert!(most <= 32, "turn {turn}: {most} pages");
+        if turn % 10 == 0 {
+            bed.go(Op::Flush, 0, 0);
+        }
+    }
+    assert!(
+        most > 20 && figure(&bed, "destaged_pages") > 100,
+        "{most} pages, {}",
+        figure(&bed, "destaged_pages")
+    );
+    let rests = Instant(bed.now().0 + 1_000_000_000);
+    bed.run_until(rests);
+    let dirty = figure(&bed, "slc_dirty_pages") + figure(&bed, "mlc_dirty_pages");
+    assert!(dirty <= 24, "{dirty} pages at rest");
+}
+
 /// Pages are read again and again, one after the other, more than the upper ring holds and fewer than the lower one does: with
 /// the copy below kept they go down without being written.
 #[test]

@@ -1659,8 +1659,13 @@ class Hybrid(Device):
     """Which of the frames that wait is appended first. Default "oldest"."""
     append_threshold: float | str | None = None
     """Share of DRAM that waits before it is appended at once. Default 25 %."""
+    cache_mode: Literal["writeback", "writethrough"] | None = None
+    """What the rings hold. Default "writeback", as in the paper; with "writethrough" they may be lost at any time, and nothing is lost with them."""
     description: str | None = None
     """What it is for."""
+    dirty_max: int | str | None = None
+    """Most bytes of the rings that may be newer than the disk: beyond, they are destaged, and requests wait. Default 0: all of the rings, as in the paper; at least
+    two erase units of each ring."""
     dram_size: int | str | None = None
     """Bytes of DRAM. Default 512 KiB, as in the paper; at least 16 pages."""
     erase_unit: int | str | None = None
@@ -1695,7 +1700,7 @@ class Hybrid(Device):
     tiers: Literal["exclusive", "inclusive"] | None = None
     """What becomes of a page in the lower ring that is copied to the top one. Default "exclusive"."""
     write_ack: Literal["dram", "ring"] | None = None
-    """When a change is acknowledged. Default "dram", as in the paper."""
+    """When a change is acknowledged. Default "dram", as in the paper; with `cache_mode = "writethrough"` when the disk has it, whatever stands here."""
     write_bypass: int | str | None = None
     """Whole pages of writes longer than this go to the disk at once. Default 0: none, as in the paper."""
 

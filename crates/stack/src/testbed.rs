@@ -8,9 +8,9 @@ use crate::graph::{Driver, Graph};
 use crate::load::{StackError, StackFile};
 use crate::stack::{BuildOptions, Export, Stack};
 use nandu_base::{
-    ByteLen, ByteOffset, Content, Deal, DealError, Dealt, ErrorKind, Flags, Instant, IoError, MediumSpec, Op,
-    OpenError, OpenHow, Payload, PayloadPool, Registry, ReqId, Request, RequestTable, SECTOR, Sector, Span,
-    Stamp, TimerKey,
+    Admin, AdminError, ByteLen, ByteOffset, Content, Deal, DealError, Dealt, DeviceEvent, ErrorKind, Flags,
+    Instant, IoError, MediumSpec, Op, OpenError, OpenHow, Payload, PayloadPool, Registry, ReqId, Request,
+    RequestTable, SECTOR, Sector, Span, Stamp, TimerKey,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -71,6 +71,7 @@ struct Host {
     pending: BTreeMap<u64, Event>,
     disks: BTreeMap<u32, Disk>,
     bad: Vec<BadExtent>,
+    missing: Vec<u32>,
     done: Vec<Done>,
     outstanding: usize,
 }
@@ -182,6 +183,7 @@ impl Testbed {
             pending: BTreeMap::new(),
             disks: BTreeMap::new(),
             bad: Vec::new(),
+            missing: Vec::new(),
             done: Vec::new(),
             outstanding: 0,
         };
@@ -214,6 +216,11 @@ impl Testbed {
         let tenants = built.tenants.len() + 1;
         self.graph = Graph::new(built.into_parts(|_, _| None), Content::Stamps, tenants);
         for node in 0..self.graph.len() as u32 {
+            if self.host.missing.contains(&node) {
+                let device = self.graph.name(node).to_string();
+                self.graph.open_failed(node, OpenError::Gone { device });
+                continue;
+            }
             self.graph.open(node, how, self.host.now, &mut self.host);
             while self.graph.open_result(node).is_none() {
                 assert!(self.step(), "{} waits for nothing while it opens", self.graph.name(node));
@@ -265,6 +272,12 @@ impl Testbed {
         let node = self.node(device);
         let (_, cells) = media.0.iter().find(|(of, _)| *of == node).expect("it is a leaf");
         self.host.disks.get_mut(&node).expect("it is of this stack").cells.clone_from(cells);
+    }
+
+    /// One leaf is blank from now on.
+    pub fn wipe(&mut self, device: &str) {
+        let node = self.node(device);
+        self.host.disks.get_mut(&node).expect("it is a leaf of this stack").cells.clear();
     }
 
     /// Sectors of a leaf in which bytes of records stand, in order.
@@ -376,6 +389,26 @@ impl Testbed {
     pub fn heal(&mut self, device: &str) {
         let node = self.node(device);
         self.host.bad.retain(|bad| bad.node != node);
+    }
+
+    /// These devices are not there at the starts that follow.
+    pub fn miss(&mut self, devices: &[&str]) {
+        self.host.missing = devices.iter().map(|device| self.node(device)).collect();
+    }
+
+    /// A device says something about itself to those that stand on it.
+    pub fn device_event(&mut self, device: &str, event: DeviceEvent) {
+        let node = self.node(device);
+        self.graph.device_event(node, event, self.host.now, &mut self.host);
+    }
+
+    /// An operator asks a device for something.
+    ///
+    /// # Errors
+    /// Why it is not done.
+    pub fn admin(&mut self, device: &str, admin: Admin) -> Result<(), AdminError> {
+        let node = self.node(device);
+        self.graph.admin(node, admin, self.host.now, &mut self.host)
     }
 
     /// The number of a device.

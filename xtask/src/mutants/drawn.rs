@@ -128,7 +128,7 @@ const MACHINES: &[Machine] = &[
         name: "hybrid",
         crate_name: "nandu-hybrid",
         sources: &["crates/hybrid/src"],
-        families: &["hybrid", "hybrid-on-one-chip", "hybrid-past-ring"],
+        families: &["hybrid", "hybrid-on-one-chip", "hybrid-past-ring", "hybrid-writethrough"],
     },
     Machine {
         name: "queue",

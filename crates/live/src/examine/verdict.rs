@@ -155,6 +155,11 @@ fn parity_start(
 }
 
 fn hybrid_start(found: &[Option<Super>], name: &dyn Fn(usize) -> String) -> Result<String, String> {
+    if let Some(Some(disk)) = found.last()
+        && disk.through != 0
+    {
+        return Ok(cache_start(found, disk, name));
+    }
     let missing: Vec<String> = (0..found.len()).filter(|&m| found[m].is_none()).map(name).collect();
     if !missing.is_empty() {
         return Err(format!("{} is not there; a hybrid disk needs all its members", missing.join(" and ")));
@@ -170,5 +175,22 @@ fn hybrid_start(found: &[Option<Super>], name: &dyn Fn(usize) -> String) -> Resu
             let why = format!("`{}` is old: it has missed {behind} of the set", name(stale.member));
             Err(format!("{why}; put the member that was used last in its place"))
         }
+    }
+}
+
+/// A hybrid disk whose rings hold copies only needs its disk, and takes what it finds beside.
+fn cache_start(found: &[Option<Super>], disk: &Super, name: &dyn Fn(usize) -> String) -> String {
+    let rings = 0..found.len() - 1;
+    let missing: Vec<String> = rings.clone().filter(|&ring| found[ring].is_none()).map(name).collect();
+    if !missing.is_empty() {
+        let them = missing.join(" and ");
+        return format!(
+            "starts with `{}`, which has all data; {them} is not there, and is no loss",
+            name(rings.end)
+        );
+    }
+    match found[rings].iter().flatten().all(|ring| ring.is_as_left_with(disk)) {
+        true => format!("starts with all {}", found.len()),
+        false => format!("starts with all {}; the cache begins empty", found.len()),
     }
 }

@@ -11,7 +11,7 @@ mod restarts;
 use super::judge::Judge;
 use super::oracle::{Asked, Oracle};
 use super::plan::{Load, Plan};
-use super::watch::{Watch, check_charges};
+use super::watch::{Watch, check_charges, holds_copies};
 use crate::engine::{Engine, Media, Submission};
 use nandu_base::{
     ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenHow, Payload, Rng, SECTOR, Span,
@@ -528,8 +528,17 @@ fn fresh(built: &Built) -> Media {
 /// of which no member fails.
 fn keeps_writes(built: &Built) -> bool {
     let root = built.parts.last().filter(|part| !part.machine.limits().volatile_cache);
-    let never_fails = built.parts.iter().all(|part| part.kind != "fault");
-    root.is_some_and(|part| built.parts.len() == 1 || part.kind == "hybrid" && never_fails)
+    root.is_some_and(|part| {
+        let top = built.parts.len() as u32 - 1;
+        top == 0 || part.kind == "hybrid" && !may_fail(built, top)
+    })
+}
+
+/// Whether something fails on which this device depends.
+fn may_fail(built: &Built, node: u32) -> bool {
+    let part = &built.parts[node as usize];
+    let from = if holds_copies(&*part.machine) { part.children.len() - 1 } else { 0 };
+    part.kind == "fault" || part.children[from..].iter().any(|&child| may_fail(built, child))
 }
 
 /// The machines of `plan`. Each session draws its faults anew.

@@ -6,9 +6,10 @@
 //! - *Losses.* A `fault` that loses its device loses what is not flushed there. The host may see that unless a `mirror`
 //!   above has the data on its other leg: that leg must be a member that lacks nothing, and not be lost at the same moment.
 //!   A `parity` array with a journal has made durable whatever it has acknowledged, so nothing below it excuses a loss.
+//! - *Rings that hold copies* only excuse nothing.
 
 use super::judge::ASIDE;
-use nandu_base::{Counter, EnergyPart, Instant, Request, Resource, Span, State, Violation, Work};
+use nandu_base::{Counter, EnergyPart, Instant, Machine, Request, Resource, Span, State, Violation, Work};
 use nandu_stack::{Built, Graph};
 
 /// A device, as far as it matters here.
@@ -29,9 +30,24 @@ struct Node {
     /// Of a parity array: whether all legs are rebuilt, and durably called so; whether it has a journal.
     whole: bool,
     journaled: bool,
+    /// A hybrid disk whose rings hold copies only.
+    copies: bool,
+}
+
+/// Whether a machine is a hybrid disk whose rings hold copies only.
+pub(super) fn holds_copies(machine: &dyn Machine) -> bool {
+    let mut counters = Vec::new();
+    machine.counters(&mut counters);
+    counters.iter().any(|counter| counter.name == "rings_in_use")
 }
 
 impl Node {
+    /// Those of its children without which it cannot do; of a mirror or a parity array that is another matter.
+    fn needs(&self) -> &[u32] {
+        let from = if self.copies { self.children.len() - 1 } else { 0 };
+        &self.children[from..]
+    }
+
     fn is_mirror(&self) -> bool {
         matches!(self.kind, "mirror" | "hetero-mirror")
     }
@@ -87,6 +103,7 @@ impl Watch {
                 degraded: false,
                 whole: false,
                 journaled: false,
+                copies: holds_copies(&*p.machine),
             })
             .collect();
         Watch {
@@ -129,6 +146,14 @@ impl Watch {
         let mut redundant = self.nodes.iter().filter(|n| matches!(n.kind, "mirror" | "parity"));
         let only = redundant.next().filter(|n| n.kind == "parity" && n.whole && n.journaled)?;
         redundant.next().is_none().then_some(&only.children[..])
+    }
+
+    /// The rings of the only device that bears a loss, when that is a hybrid disk whose rings hold copies only.
+    pub fn spare_rings(&self) -> Option<&[u32]> {
+        let bears = |n: &&Node| n.copies || n.is_mirror() || n.kind == "parity";
+        let mut bearing = self.nodes.iter().filter(bears);
+        let only = bearing.next().filter(|n| n.copies)?;
+        bearing.next().is_none().then(|| &only.children[..only.children.len() - 1])
     }
 
     /// A device is missing from now on: that explains failures like an error of its own.
@@ -219,7 +244,7 @@ impl Watch {
         for at in 0..self.nodes.len() {
             let node = &self.nodes[at];
             let below: Fresh =
-                node.children.iter().fold(Fresh::default(), |sum, &c| sum.with(fresh[c as usize]));
+                node.needs().iter().fold(Fresh::default(), |sum, &c| sum.with(fresh[c as usize]));
             fresh[at] = match (node.kind, &node.children[..]) {
                 ("fault", _) => self.look_at_fault(graph, at).with(below),
                 ("mirror" | "hetero-mirror", &[a, b]) => {
@@ -277,7 +302,7 @@ impl Watch {
     /// Whether a request that failed at `at` had a reason to.
     pub fn explains(&self, at: u32) -> bool {
         let node = &self.nodes[at as usize];
-        let mut below = node.children.iter().map(|&c| self.explains(c));
+        let mut below = node.needs().iter().map(|&c| self.explains(c));
         match node.kind {
             "mirror" | "hetero-mirror" if node.degraded => node.struck || below.any(|struck| struck),
             "mirror" | "hetero-mirror" => node.struck || below.all(|struck| struck),
@@ -304,7 +329,7 @@ impl Watch {
     /// Whether a start of `at` that failed had a reason to: any fault below may be in its way.
     pub fn explains_start(&self, at: u32) -> bool {
         let node = &self.nodes[at as usize];
-        node.struck || node.children.iter().any(|&c| self.explains_start(c))
+        node.struck || node.needs().iter().any(|&c| self.explains_start(c))
     }
 
     /// Whether all `legs` of a parity array are rebuilt and durably called so.

@@ -52,6 +52,8 @@ pub enum Family {
     HybridPastRing,
     /// A hybrid disk whose rings are areas of one flash chip.
     HybridOnOneChip,
+    /// A hybrid disk whose rings hold copies only, and are lost, fail and are missing at starts; the disk seldom fails.
+    HybridWritethrough,
     /// A cache that culls, and tells a hybrid disk below which blocks are used.
     CullingOverHybrid,
     /// A hetero-mirror over any legs, or as one of the mirrors above.
@@ -179,6 +181,7 @@ impl Family {
         ("hybrid-of-files", Family::Hybrid(true)),
         ("hybrid-past-ring", Family::HybridPastRing),
         ("hybrid-on-one-chip", Family::HybridOnOneChip),
+        ("hybrid-writethrough", Family::HybridWritethrough),
         ("culling-over-hybrid", Family::CullingOverHybrid),
         ("hetero-mirror", Family::Hetero(Legs::Any)),
         ("hetero-mirror-of-ssds", Family::Hetero(Legs::Ssds)),

@@ -33,6 +33,53 @@ impl Draft<'_> {
         hybrid
     }
 
+    /// A hybrid disk whose rings hold copies only.
+    pub(super) fn hybrid_writethrough(&mut self) -> String {
+        let page = *self.rng.pick(&[2048u64, 4096, 4096, 8192]);
+        let unit = page * self.rng.between(4, 8);
+        let which = self.rng.below(4);
+        let slc = (which != 0).then(|| self.ring_that_goes(page, unit));
+        let mlc = (which != 1).then(|| self.ring_that_goes(page, unit));
+        let disk = if self.one_in(3) {
+            self.disk(false)
+        } else {
+            let kind = *self.rng.pick(&["memory", "memory", "file"]);
+            let size = 4096 * self.rng.between(16, 160);
+            self.sized(kind, size, 2048)
+        };
+        let hybrid = self.hybrid_of(slc, mlc, disk, page, unit);
+        // As little DRAM as there may be, most of the time: else it answers nearly all reads.
+        if !self.one_in(4) {
+            for frames in 17..=40 {
+                let drawn = format!("dram_size = {}\n", page * frames);
+                self.text = self.text.replace(&drawn, &format!("dram_size = {}\n", page * 16));
+            }
+        }
+        let clash = |line: &&str| line.starts_with("write_ack = ") || line.starts_with("dirty_max = ");
+        self.text = self.text.lines().filter(|line| !clash(line)).map(|line| format!("{line}\n")).collect();
+        self.put_text("cache_mode", "writethrough");
+        hybrid
+    }
+
+    /// A ring that is lost now and then, as often as not.
+    fn ring_that_goes(&mut self, page: u64, unit: u64) -> String {
+        let units = self.rng.between(9, 16);
+        let below = match self.rng.below(3) {
+            0 => self.sized("memory", units * unit, page),
+            1 => self.sized("file", units * unit, page),
+            _ => return self.bare_flash(page, unit, units.max(10)),
+        };
+        if self.one_in(4) {
+            return below;
+        }
+        let before = self.text.len();
+        let fault = self.fault(below);
+        if self.one_in(2) && !self.text[before..].contains("read_error_rate") {
+            self.put_text("read_error_rate", "1/10");
+        }
+        fault
+    }
+
     /// A hybrid disk whose rings are areas of one chip: they wait for each other. One of them may be missing, and each may
     /// fail.
     pub(super) fn hybrid_on_one_chip(&mut self) -> String {
@@ -79,6 +126,7 @@ impl Draft<'_> {
         unit: u64,
     ) -> String {
         let name = self.begin("hybrid");
+        let rings = slc.iter().chain(&mlc).count() as u64;
         for (key, ring) in [("slc", slc), ("mlc", mlc)] {
             if let Some(ring) = ring {
                 self.put_text(key, ring);
@@ -120,6 +168,10 @@ impl Draft<'_> {
         // A generator of its own: what else a seed draws stays as it was.
         if self.rng.fork(21).below(4) == 0 {
             self.put_text("write_ack", "ring");
+        }
+        let mut rng = self.rng.fork(54);
+        if rng.below(3) == 0 {
+            self.put("dirty_max", unit * (2 * rings + rng.below(4)));
         }
         let aware = self.one_in(3);
         self.put("spin_aware", aware);

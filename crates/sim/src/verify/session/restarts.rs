@@ -62,13 +62,17 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// A leg whose loss the mirror must bear, if there is one, and whether it is the leader.
+    /// A leg whose loss the device above must bear, if there is one, and whether it is the leader.
     fn leg_to_miss(&mut self) -> Option<(u32, bool)> {
         if let Some(legs) = self.watch.spare_legs() {
             let leg = legs[self.rng.below(legs.len() as u64) as usize];
             self.watch.misses(leg);
             // All others must last through the start then; where faults are too frequent for that the leg comes back.
             return Some((leg, true));
+        }
+        if let Some(rings) = self.watch.spare_rings() {
+            // That it is missing explains nothing.
+            return Some((rings[self.rng.below(rings.len() as u64) as usize], false));
         }
         let [leader, follower] = self.watch.current_legs()?;
         let is_leader = self.rng.below(2) == 0;
