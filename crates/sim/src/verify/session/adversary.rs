@@ -56,7 +56,9 @@ impl Session<'_> {
     fn standing(&self, drive: u32) -> Standing {
         let mut counters: Vec<Counter> = Vec::new();
         self.engine.graph.machine(drive).counters(&mut counters);
-        let of = |name: &str| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
+        let of = |name: &str| Counter::of(&counters, name);
+        let has =
+            |number: usize| counters.iter().any(|c| c.name == format!("tenant_{number}_gc_pages_moved"));
         let tenant = |number: usize| {
             let of = |what: &str| of(&format!("tenant_{number}_{what}"));
             (of("gc_pages_moved"), of("units_lent_now"), of("units_borrowed_now"))
@@ -65,7 +67,7 @@ impl Session<'_> {
             demanded: of("units_demanded"),
             levelled: of("blocks_levelled_across_tenants"),
             journal_pages: of("journal_pages"),
-            tenants: (1..=16).map(tenant).collect(),
+            tenants: (1..=16).map(|number| if has(number) { tenant(number) } else { (0, 0, 0) }).collect(),
         }
     }
 
