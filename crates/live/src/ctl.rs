@@ -390,6 +390,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn old_words_are_the_new_ones() {
+        for (old, new) in [
+            ("lead b", "set-leader b"),
+            ("fail a anyway", "fail a --force"),
+            ("scrub m mend", "scrub m repair"),
+            ("scrub m report", "scrub m check"),
+        ] {
+            assert_eq!(old.parse::<Command>(), Ok(new.parse().expect("a command")), "{old}");
+        }
+        // A leg or a device may be called so.
+        assert_eq!("add lead".parse(), Ok(Command::Add("lead".into())));
+        assert_eq!("fail anyway".parse(), Ok(Command::Fail("anyway".into(), false)));
+        assert_eq!("scrub mend".parse(), Ok(Command::Scrub("mend".into(), Scrub::Begin)));
+    }
+
+    #[test]
     fn commands_read_as_they_are_written_and_others_are_named() {
         let scrubs = ["scrub m", "scrub m repair", "scrub m check", "scrub m stop"];
         let others = [
