@@ -220,14 +220,14 @@ fn part_of_a_page_is_laid_over_the_flash() {
 #[test]
 fn a_read_suspends_a_program_and_an_erase() {
     let suspension = "suspend = { max_per_program = 1, max_per_erase = 2, suspend_latency = \"10 us\", resume_latency = \"5 us\" }";
-    for (suspension, first, write) in [
-        ("", PROGRAM + TRANSFER + READ + TRANSFER - Span::from_us(100), PROGRAM + TRANSFER),
-        (
-            suspension,
-            Span::from_us(10) + READ + TRANSFER,
-            PROGRAM + TRANSFER + Span::from_us(10) + READ + TRANSFER + Span::from_us(5),
-        ),
-    ] {
+    let plain = ("".into(), PROGRAM + TRANSFER + READ + TRANSFER - Span::from_us(100), PROGRAM + TRANSFER);
+    let with = |scheduler: &str| {
+        let first = Span::from_us(10) + READ + TRANSFER;
+        (format!("{suspension}{scheduler}"), first, PROGRAM + TRANSFER + first + Span::from_us(5))
+    };
+    let of_tenants = |name: &&str| with(&format!(", tenant_scheduler = {{ kind = \"{name}\" }}"));
+    let schedulers = ["noop", "drr", "flashfq", "fios", "vssd", "cffq", "cfq"];
+    for (suspension, first, write) in [plain, with("")].into_iter().chain(schedulers.iter().map(of_tenants)) {
         let mut bed = bed(&format!("die_scheduler = {{ kind = \"out-of-order\", {suspension} }}"));
         bed.submit(0, Op::Write, Flags::NONE, 0, PAGE);
         let then = bed.now() + Span::from_us(100);

@@ -654,7 +654,7 @@ class SsdDieScheduler:
         tenant_scheduler: SsdSchedulerOptions | str | Mapping[str, Any] | None = None
         """Whose operation a die does next: one of the schedulers of `queue`, for each die, by the time that operations take. The
         order within a tenant stays that of `max_read_bypass`, but `fios` and `vssd` have their own. By default tenants are
-        not told apart. Not with `suspend`; not `deadline` and `anticipatory`, which walk along addresses."""
+        not told apart. Not `deadline` and `anticipatory`, which walk along addresses."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -239,6 +239,11 @@ impl Board {
         self.waiting
     }
 
+    /// Whether a read waits, of any tenant.
+    pub fn reads_wait(&self) -> bool {
+        self.waiting_of.iter().any(|waiting| waiting[Class::Read as usize] > 0)
+    }
+
     /// Whether requests of several tenants wait.
     #[inline]
     pub fn is_contended(&self) -> bool {

@@ -79,9 +79,9 @@ impl SchedulerOptions for VssdConfig {
         true
     }
 
-    /// A die is one channel of one request.
+    /// A die is one channel of one operation, and of a read that passes it.
     fn for_die(&self) -> Result<VssdConfig, &'static str> {
-        Ok(VssdConfig { channels: 1, channel_depth: 1, ..*self })
+        Ok(VssdConfig { channels: 1, channel_depth: 2, ..*self })
     }
 
     fn build(&self, given: Given) -> Vssd {

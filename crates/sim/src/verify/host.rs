@@ -29,7 +29,8 @@ pub enum VerifiedError {
 
 /// The host of a verified replay: it measures like [`Metrics`], gives every write its stamps and checks every read.
 ///
-/// The exports lie one behind the other in one address space, so that data of one export in another is found.
+/// What is exported lies one behind the other in one address space, so that data of one device in another is found. Exports of the same device
+/// have the same addresses.
 pub struct Verified {
     metrics: Metrics,
     ledger: Ledger,
@@ -135,7 +136,11 @@ pub fn run_verified<R: Into<Go>>(
         .map_err(RunError::from)?;
     let mut starts = Vec::new();
     let mut capacity = 0;
-    for export in &built.exports {
+    for (at, export) in built.exports.iter().enumerate() {
+        if let Some(same) = built.exports[..at].iter().position(|other| other.node == export.node) {
+            starts.push(starts[same]);
+            continue;
+        }
         starts.push(capacity / SECTOR);
         let len = built.parts[export.node as usize].machine.limits().capacity.0;
         capacity += len.next_multiple_of(1 << 20);

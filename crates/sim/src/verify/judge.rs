@@ -10,7 +10,7 @@ pub(super) const ASIDE: u64 = 1 << 63;
 
 /// The sink of a seed. It outlives the machines.
 pub(super) struct Judge {
-    /// One for each export.
+    /// One for each export; exports of one device share that of the first.
     pub oracles: Vec<Oracle>,
     pub digest: Digest,
     /// Answers so far.

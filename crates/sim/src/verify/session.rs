@@ -64,6 +64,8 @@ struct Entry {
     node: u32,
     tenant: TenantId,
     limits: Limits,
+    /// The first export of the same device: what one writes the other reads, so one oracle judges both.
+    judged: usize,
 }
 
 /// A seed being run.
@@ -112,10 +114,11 @@ impl<'a> Session<'a> {
             .iter()
             .map(|e| {
                 let limits = built.parts[e.node as usize].machine.limits().clone();
-                Entry { node: e.node, tenant: e.tenant, limits }
+                let judged = built.exports.iter().position(|other| other.node == e.node);
+                Entry { node: e.node, tenant: e.tenant, limits, judged: judged.expect("it is one of them") }
             })
             .collect();
-        // Numbers of different exports differ, so that data of one in another is found.
+        // Numbers of different devices differ, so that data of one in another is found.
         let first = |export: usize| 1 + export as u32 * (1 << 24);
         let keeps = plan.acknowledged || keeps_writes(&built);
         let oracle = |i, e: &Entry| Oracle::new(e.limits.capacity, first(i)).keeping_writes(keeps);
@@ -406,8 +409,9 @@ impl<'a> Session<'a> {
         self.tally.requests += 1;
         let now = self.engine.now();
         let before = self.before();
+        let judged = self.entries[export].judged;
         let (sink, pool) = self.engine.sink_and_pool();
-        let (serial, cookie) = sink.comes(export, asked, now);
+        let (serial, cookie) = sink.comes(judged, asked, now);
         let payload = match asked.op {
             Op::Read => pool.allocate(asked.len),
             Op::Write => Payload::run(Stamp::new(serial, asked.offset.sector())),

@@ -9,6 +9,12 @@
 //! Operations stand on a board of their die from when they may begin, by their numbers. The one that runs counts as on its
 //! way until its end. A scheduler may leave the die idle for a while, as one that awaits a reader does.
 //!
+//! *Suspension.* While an operation runs that may be suspended and a read waits, the scheduler is asked as one is whose device has room for
+//! one more ([`pass`](Fair::pass)). If it sends a read, that read passes the operation. If it sends anything else, that is *in hand*: the die begins it
+//! when the operation is complete, and nothing passes before. So whose turn it is stays the scheduler's business, and each operation is sent, and
+//! weighed, once. At most `max_read_bypass` reads pass an operation that runs, for its own tenant may have nothing else to send. The scheduler's cost of a read does
+//! not have the suspension in it; what it takes of the die is charged to the reader.
+//!
 //! Where tenants share blocks of a plane they still meet: the first program of a block waits for the erases of its plane, whoever
 //! caused them.
 //!
@@ -22,6 +28,9 @@ use nandu_queue::board::{Board, Class, Entry};
 use nandu_queue::schedulers::{Next, Scheduler};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// Later than anything.
+const NEVER: Instant = Instant(u64::MAX);
 
 /// What operations cost a die, outside and inside SLC mode.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +77,10 @@ pub(crate) struct Fair {
     board: Board,
     /// What may not begin yet, or has not been looked at.
     coming: BinaryHeap<Reverse<Coming>>,
-    /// What runs, and its end once that is known.
-    running: Option<(Entry, Instant)>,
+    /// What runs, and what passes it meanwhile, each with its end once that is known.
+    running: [Option<(Entry, Instant)>; 2],
+    /// What the scheduler sent while another one ran, and whether operations of several tenants waited then.
+    in_hand: Option<(Entry, bool)>,
     /// Until when the scheduler leaves the die idle.
     idle_until: Option<Instant>,
     /// Until when it has said that it would, since the last operation began.
@@ -94,7 +105,8 @@ impl Fair {
             scheduler,
             board,
             coming: BinaryHeap::new(),
-            running: None,
+            running: [None; 2],
+            in_hand: None,
             idle_until: None,
             said_until: Instant::ZERO,
             excused: Instant::ZERO,
@@ -107,9 +119,10 @@ impl Fair {
         self.coming.push(Reverse(coming));
     }
 
-    /// The operation that runs ends at `end`.
-    pub fn ends(&mut self, end: Instant) {
-        if let Some((_, known)) = &mut self.running {
+    /// The operation `node` ends at `end`.
+    pub fn ends(&mut self, node: u32, end: Instant) {
+        let of_node = |(entry, _): &&mut (Entry, Instant)| entry.id.0 == node;
+        if let Some((_, known)) = self.running.iter_mut().flatten().find(of_node) {
             *known = end;
         }
     }
@@ -118,10 +131,12 @@ impl Fair {
     fn settle(&mut self, now: Instant) {
         loop {
             let comes = self.coming.peek().map(|Reverse(coming)| coming.ready).filter(|&at| at <= now);
-            let ends = self.running.filter(|&(_, end)| end <= now);
-            match (ends, comes) {
+            let ends = |running: Option<(Entry, Instant)>| running.filter(|&(_, end)| end <= now);
+            let ends = self.running.map(ends);
+            let first = usize::from(ends[1].is_some_and(|(_, end)| ends[0].is_none_or(|(_, of)| end < of)));
+            match (ends[first], comes) {
                 (Some((entry, end)), comes) if comes.is_none_or(|at| end <= at) => {
-                    self.running = None;
+                    self.running[first] = None;
                     self.board.came_back(&entry);
                     self.scheduler.done(&entry, &self.board, end);
                 }
@@ -153,26 +168,80 @@ impl Fair {
     pub fn next(&mut self, now: Instant) -> Option<(u32, bool)> {
         self.settle(now);
         self.idle_until = None;
+        debug_assert!(self.running.iter().all(Option::is_none), "a die that is free runs nothing");
+        if self.in_hand.is_none() {
+            self.in_hand = self.sent(now);
+            let said = self.idle_until.map_or(Span::ZERO, |until| until.since(now));
+            self.said_until = self.said_until.later(self.idle_until.unwrap_or(Instant::ZERO));
+            self.longest_idle = self.longest_idle.longer(said);
+        }
+        let (entry, is_contended) = self.in_hand.take()?;
+        self.running[0] = Some((entry, NEVER));
+        self.excused = std::mem::replace(&mut self.said_until, Instant::ZERO);
+        Some((entry.id.0, is_contended))
+    }
+
+    /// What the scheduler sends now, if it sends anything; otherwise `idle_until` is when it is to be asked again, if it said so.
+    fn sent(&mut self, now: Instant) -> Option<(Entry, bool)> {
         if self.board.waiting() == 0 {
             return None;
         }
-        debug_assert!(self.board.out() == 0, "a die that is free runs nothing");
         match self.scheduler.next(&self.board, now) {
             Next::Send(slot) => {
                 let is_contended = self.board.is_contended();
-                let entry = self.board.take(slot);
-                self.running = Some((entry, Instant(u64::MAX)));
-                self.excused = std::mem::replace(&mut self.said_until, Instant::ZERO);
-                Some((entry.id.0, is_contended))
+                Some((self.board.take(slot), is_contended))
             }
             Next::Until(at) => {
                 self.idle_until = Some(at);
-                self.said_until = self.said_until.later(at);
-                self.longest_idle = self.longest_idle.longer(at.since(now));
                 None
             }
-            Next::Nothing => unreachable!("a scheduler waits for an end only while something is on its way"),
+            Next::Nothing => {
+                assert!(
+                    self.board.out() > 0,
+                    "a scheduler waits for an end only while something is on its way"
+                );
+                None
+            }
         }
+    }
+
+    /// Whether a read might pass the operation that runs: one waits, and nothing else is in hand.
+    pub fn might_pass(&mut self, now: Instant) -> bool {
+        self.settle(now);
+        match &self.in_hand {
+            Some((entry, _)) => entry.class == Class::Read,
+            None => self.board.reads_wait(),
+        }
+    }
+
+    /// The tenant of the read that passes the operation that runs, if the scheduler sends one.
+    pub fn pass(&mut self, now: Instant) -> Option<TenantId> {
+        if !self.might_pass(now) {
+            return None;
+        }
+        if self.in_hand.is_none() {
+            self.idle_until = None;
+            self.in_hand = self.sent(now);
+        }
+        let (entry, _) = self.in_hand.as_ref()?;
+        (entry.class == Class::Read).then_some(entry.tenant)
+    }
+
+    /// Takes that read, with whether operations of several tenants waited.
+    pub fn take_read(&mut self, now: Instant) -> Option<(u32, bool)> {
+        self.pass(now)?;
+        let (entry, is_contended) = self.in_hand.take()?;
+        debug_assert!(self.running[1].is_none(), "one read at a time passes");
+        self.running[1] = Some((entry, NEVER));
+        Some((entry.id.0, is_contended))
+    }
+
+    /// When what waits is to be looked at again while an operation runs.
+    pub fn looks_again(&mut self, now: Instant) -> Option<Instant> {
+        self.settle(now);
+        let comes = self.coming.peek().map(|Reverse(coming)| coming.ready);
+        let until = self.idle_until.filter(|&at| at > now && self.in_hand.is_none());
+        comes.into_iter().chain(until).min()
     }
 
     /// Until when the scheduler had said, before the operation that begins now, that the die would idle.
@@ -189,6 +258,7 @@ impl Fair {
     pub fn earliest(&self) -> Option<Instant> {
         let comes = self.coming.peek().map(|Reverse(coming)| coming.ready);
         match (self.board.waiting(), self.idle_until) {
+            _ if self.in_hand.is_some() => Some(Instant::ZERO),
             (0, _) => comes,
             (_, None) => Some(Instant::ZERO),
             (_, Some(until)) => Some(comes.map_or(until, |at| at.min(until))),
@@ -201,7 +271,8 @@ impl Fair {
             let tenants = (0..self.board.tenants()).map(|tenant| TenantId(tenant as u16));
             tenants.map(|tenant| self.board.waiting_of(tenant, class) as usize).sum::<usize>()
         };
-        (of(Class::Read), of(Class::Write) + self.coming.len())
+        let in_hand = usize::from(self.in_hand.is_some());
+        (of(Class::Read), of(Class::Write) + self.coming.len() + in_hand)
     }
 
     /// The scheduler of the die.
@@ -261,7 +332,7 @@ mod tests {
                     let (got, want) = (fair.next(now), line.next(now, max_read_bypass));
                     assert_eq!(got.map(|(node, _)| node), want, "seed {seed}, turn {turn}");
                     free_at = Instant(now.0 + rng.below(6));
-                    fair.ends(free_at);
+                    fair.ends(got.map_or(0, |(node, _)| node), free_at);
                 }
                 assert_eq!(fair.earliest().is_some(), line.earliest().is_some(), "seed {seed}, turn {turn}");
                 assert!(fair.is_sound());
@@ -269,15 +340,16 @@ mod tests {
         }
     }
 
-    /// A reader and a writer of whom some operations always wait; thousandths of the die that the first gets.
-    fn share(scheduler: &str, weights: &[u16]) -> u64 {
+    /// A reader and a writer of whom some operations always wait; thousandths of the die that the first gets, and the reads that passed one
+    /// that ran, at most `pass` each.
+    fn share(scheduler: &str, weights: &[u16], pass: u32) -> (u64, u64) {
         let mut fair = fair(scheduler, weights, 16);
-        let (mut now, mut used) = (Instant::ZERO, [0; 2]);
+        let (mut now, mut used, mut passed) = (Instant::ZERO, [0; 2], 0);
         let cost = [Span::from_us(60), Span::from_us(400)];
         let mut number = 0;
         let mut add = |fair: &mut Fair, tenant: usize, now| {
             number += 1;
-            let (node, of) = (tenant as u32, TenantId(tenant as u16));
+            let (node, of) = (number as u32 * 2 + tenant as u32 - 1, TenantId(tenant as u16));
             let is_read = tenant == 1;
             fair.push(Coming { ready: now, number, node, tenant: of, is_read, cost: cost[tenant - 1] });
         };
@@ -287,23 +359,63 @@ mod tests {
                 now = fair.earliest().expect("something waits");
                 continue;
             };
-            let tenant = node as usize;
-            now += cost[tenant - 1];
+            let tenant = node as usize % 2 + 1;
+            let (half, mut pass) = (Span(cost[tenant - 1].0 / 2), if tenant == 2 { pass } else { 0 });
+            now += half;
+            while pass > 0
+                && let Some((read, _)) = fair.take_read(now)
+            {
+                now += cost[0];
+                used[0] += cost[0].0;
+                fair.ends(read, now);
+                add(&mut fair, 1, now);
+                (passed, pass) = (passed + 1, pass - 1);
+            }
+            now += half;
             used[tenant - 1] += cost[tenant - 1].0;
-            fair.ends(now);
+            fair.ends(node, now);
             add(&mut fair, tenant, now);
         }
-        used[0] * 1000 / (used[0] + used[1])
+        (used[0] * 1000 / (used[0] + used[1]), passed)
+    }
+
+    #[test]
+    fn what_is_in_hand_begins_next_and_nothing_passes_before() {
+        let mut fair = fair("drr", &[100, 100, 10_000], 16);
+        let coming = |number, tenant, is_read| Coming {
+            ready: Instant::ZERO,
+            number,
+            node: number as u32,
+            tenant: TenantId(tenant),
+            is_read,
+            cost: Span::from_us(100),
+        };
+        fair.push(coming(1, 2, false));
+        assert_eq!(fair.next(Instant(1)), Some((1, false)));
+        // Its tenant has credit for another one, and goes on.
+        fair.push(coming(2, 2, false));
+        fair.push(coming(3, 1, true));
+        assert!(fair.might_pass(Instant(2)), "a read waits");
+        assert_eq!(fair.pass(Instant(2)), None, "it is the writer's turn");
+        assert_eq!(fair.take_read(Instant(3)), None, "and stays so");
+        assert!(!fair.might_pass(Instant(3)));
+        assert_eq!(fair.earliest(), Some(Instant::ZERO), "what is in hand waits");
+        fair.ends(1, Instant(4));
+        assert_eq!(fair.next(Instant(4)), Some((2, true)));
+        fair.ends(2, Instant(5));
+        assert_eq!(fair.next(Instant(5)), Some((3, false)));
     }
 
     #[test]
     fn a_die_is_shared_by_weight() {
-        for scheduler in ["drr", "flashfq", "fios", "vssd"] {
-            let of_three = share(scheduler, &[100, 300, 100]);
-            assert!((735..=765).contains(&of_three), "{scheduler}: {of_three} thousandths");
-            let of_one = share(scheduler, &[100, 100, 300]);
-            assert!((235..=265).contains(&of_one), "{scheduler}: {of_one} thousandths");
+        for (scheduler, pass) in ["drr", "flashfq", "fios", "vssd"].into_iter().flat_map(|s| [(s, 0), (s, 4)])
+        {
+            let (of_three, passed) = share(scheduler, &[100, 300, 100], pass);
+            assert!((735..=765).contains(&of_three), "{scheduler}, {pass}: {of_three} thousandths");
+            assert_eq!(passed > 100, pass > 0, "{scheduler}: {passed} reads passed");
+            let (of_one, _) = share(scheduler, &[100, 100, 300], pass);
+            assert!((235..=265).contains(&of_one), "{scheduler}, {pass}: {of_one} thousandths");
         }
-        assert!(share("noop", &[100, 300, 100]) > 600, "reads pass where nobody has a share");
+        assert!(share("noop", &[100, 300, 100], 0).0 > 600, "reads pass where nobody has a share");
     }
 }

@@ -134,7 +134,7 @@ impl Queued {
     pub fn served(&mut self, at: u32, time: &PageTime) {
         let Node { job, die, block, first_page, .. } = self.nodes[at];
         if let Some(fair) = &mut self.dies[die as usize].fair {
-            fair.ends(time.end);
+            fair.ends(at, time.end);
         }
         if job.is_gc() {
             let gc = &mut self.dies[die as usize].gc;

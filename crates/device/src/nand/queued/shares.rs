@@ -39,10 +39,15 @@ impl Queued {
     /// Takes the operation that a free die begins now.
     pub(super) fn next_by_share(&mut self, die: u32, now: Instant) -> Option<u32> {
         let (at, is_contended) = self.dies[die as usize].fair.as_mut()?.next(now)?;
-        let node = &self.nodes[at];
-        let cost = self.costs.as_ref()?.of(node.job, node.slc);
-        self.tally.sent(node.cause, cost, is_contended);
+        self.was_sent(at, is_contended);
         Some(at)
+    }
+
+    /// An operation was sent to its die.
+    pub(super) fn was_sent(&mut self, at: u32, is_contended: bool) {
+        let node = &self.nodes[at];
+        let cost = self.costs.as_ref().map_or(Span::ZERO, |costs| costs.of(node.job, node.slc));
+        self.tally.sent(node.cause, cost, is_contended);
     }
 
     /// The weight of a tenant is another from here on.

@@ -7,6 +7,7 @@
 //!   whatever runs while another operation is suspended are not.
 //! - It takes `suspend_latency` until the die reads and `resume_latency` until the operation goes on where it was. An operation with no more than
 //!   both of that left is let finish.
+//! - With a scheduler of tenants it says whether a read passes, and which (see `fair`).
 //! - An operation is suspended at most as often as `max_per_program` or `max_per_erase` says, and at most `max_read_bypass` reads pass it in all,
 //!   those before its suspensions included. So it is late by at most that many suspensions and reads.
 //!
@@ -15,7 +16,7 @@
 //! nothing is done twice, which is what chips of today offer; `suspend_latency` is where the boundary goes. RAM: 100 bytes for each die.
 
 use super::node::Job;
-use super::{PageTime, Queued};
+use super::{Die, PageTime, Queued};
 use nandu_base::{Instant, Span, TenantId, Violation};
 
 /// How operations are suspended.
@@ -41,8 +42,9 @@ pub(crate) struct Running {
     pub array_from: Instant,
     /// What is left of it, while it is suspended.
     pub left: Option<Span>,
-    /// Times that it was suspended.
+    /// Times that it was suspended, and reads that passed it meanwhile.
     pub suspensions: u32,
+    pub passed: u32,
     /// For whom it was suspended last.
     pub reader: TenantId,
 }
@@ -108,26 +110,60 @@ impl Queued {
         self.dies[die as usize].running.take()
     }
 
-    /// The tenant of the read that would pass an operation that runs, if one waits and may.
+    /// Whether a read might pass the operation that a die runs.
+    pub fn might_pass(&mut self, die: u32, now: Instant) -> bool {
+        let most = self.max_read_bypass;
+        let Die { line, fair, running, .. } = &mut self.dies[die as usize];
+        match fair {
+            Some(fair) => running.is_none_or(|running| running.passed < most) && fair.might_pass(now),
+            None => line.next_read(now, most).is_some(),
+        }
+    }
+
+    /// The tenant of the read that passes the operation that a die runs, if one may: a scheduler has decided then.
     pub fn read_to_pass(&mut self, die: u32, now: Instant) -> Option<TenantId> {
-        let node = self.dies[die as usize].line.next_read(now, self.max_read_bypass)?;
-        Some(self.nodes[node].cause)
+        if !self.might_pass(die, now) {
+            return None;
+        }
+        let Die { line, fair, .. } = &mut self.dies[die as usize];
+        match fair {
+            Some(fair) => fair.pass(now),
+            None => line.next_read(now, self.max_read_bypass).map(|node| self.nodes[node].cause),
+        }
     }
 
     /// Takes that read.
     pub fn next_read(&mut self, die: u32, now: Instant) -> Option<u32> {
-        let line = &mut self.dies[die as usize].line;
-        line.next_read(now, self.max_read_bypass)?;
-        let node = line.take_read();
+        if !self.might_pass(die, now) {
+            return None;
+        }
+        let Die { line, fair, .. } = &mut self.dies[die as usize];
+        let node = match fair {
+            None => line.take_read()?,
+            Some(fair) => {
+                let (node, is_contended) = fair.take_read(now)?;
+                self.was_sent(node, is_contended);
+                node
+            }
+        };
+        if let Some(running) = &mut self.dies[die as usize].running {
+            running.passed += 1;
+        }
         self.suspensions.reads += 1;
-        node
+        Some(node)
     }
 
     /// When the die is to be woken, at the latest at `at`; `None` when it will be.
     pub fn arm_while_running(&mut self, die: u32, now: Instant, at: Instant) -> Option<Instant> {
         let die = &mut self.dies[die as usize];
-        die.line.settle(now);
-        let at = die.line.next_ready().map_or(at, |ready| ready.min(at));
+        let again = match &mut die.fair {
+            Some(fair) => fair.looks_again(now),
+            None => {
+                die.line.settle(now);
+                die.line.next_ready()
+            }
+        };
+        let at = again.map_or(at, |again| again.min(at));
         if die.armed.is_some_and(|armed| armed <= at) {
             return None;
         }
@@ -138,6 +174,14 @@ impl Queued {
     /// No operation was suspended more often than it may.
     pub fn check_suspensions(&self) -> Result<(), Violation> {
         let Some(suspending) = &self.suspending else { return Ok(()) };
+        let most = self.max_read_bypass;
+        if let Some(die) =
+            self.dies.iter().find(|die| die.fair.is_some() && die.running.is_some_and(|r| r.passed > most))
+        {
+            let what =
+                format!("{:?} reads passed an operation, and {most} may", die.running.map(|r| r.passed));
+            return Err(Violation { invariant: "suspension", what });
+        }
         let running = self.dies.iter().filter_map(|die| die.running.as_ref());
         match running.clone().find(|r| r.suspensions > suspending.most(r.job)) {
             None => Ok(()),

@@ -27,7 +27,7 @@ pub enum DieScheduler {
         suspend: Option<SuspensionConfig>,
         /// Whose operation a die does next: one of the schedulers of `queue`, for each die, by the time that operations take. The
         /// order within a tenant stays that of `max_read_bypass`, but `fios` and `vssd` have their own. By default tenants are
-        /// not told apart. Not with `suspend`; not `deadline` and `anticipatory`, which walk along addresses.
+        /// not told apart. Not `deadline` and `anticipatory`, which walk along addresses.
         tenant_scheduler: Option<SchedulerConfig>,
     },
 }
@@ -100,10 +100,6 @@ impl SsdConfig {
             }
             DieScheduler::OutOfOrder { max_read_bypass: 65_536.., .. } => {
                 Err(BuildError::at("die_scheduler", "max_read_bypass is not within 0 to 65535"))
-            }
-            DieScheduler::OutOfOrder { suspend: Some(_), tenant_scheduler: Some(_), .. } => {
-                let why = "`suspend` and `tenant_scheduler` do not go together: reads that suspend an operation belong to nobody's turn";
-                Err(BuildError::at("die_scheduler", why))
             }
             &DieScheduler::OutOfOrder { max_read_bypass, suspend, ref tenant_scheduler } => {
                 let plane_bits = geometry.planes.trailing_zeros();

@@ -149,6 +149,7 @@ impl Executor {
                 array_from: array,
                 left: None,
                 suspensions: 0,
+                passed: 0,
                 reader,
             };
             return self.queue.begin(node.die, running);

@@ -21,7 +21,7 @@ impl Executor {
                 }
                 return true;
             }
-            None if self.queue.read_to_pass(die, cx.now).is_none() => time.end,
+            None if !self.queue.might_pass(die, cx.now) => time.end,
             None if array_from > cx.now => array_from.min(time.end),
             None => self.try_to_suspend(die, cx).unwrap_or(time.end),
             Some(_) if self.lanes.free_at(die) > cx.now => self.lanes.free_at(die),
@@ -55,14 +55,15 @@ impl Executor {
     /// Suspends what runs on a die if that is worth it and allowed; returns when the die can read.
     fn try_to_suspend(&mut self, die: u32, cx: &mut Cx<'_>) -> Option<Instant> {
         let suspending = *self.queue.suspending()?;
-        let reader = self.queue.read_to_pass(die, cx.now)?;
         let ignores_bound = self.planted.suspended_too_often;
-        let running = self.queue.running(die)?;
+        let running = *self.queue.running(die)?;
         let left = running.time.end.since(cx.now);
         let may = running.suspensions < suspending.most(running.job) || ignores_bound;
         if !may || left <= suspending.both() {
             return None;
         }
+        let reader = self.queue.read_to_pass(die, cx.now)?;
+        let running = self.queue.running(die)?;
         running.left = Some(left);
         running.suspensions += 1;
         running.reader = reader;

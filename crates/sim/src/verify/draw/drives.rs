@@ -182,7 +182,10 @@ impl Draft<'_> {
         if defers || (is_open && queued) {
             let max_read_bypass = *chosen.pick(&[0, 1, 3, 16, 1000]);
             let more = match self.drive {
-                Drive::Shared => format!(", tenant_scheduler = {{ {} }}", chosen.pick(&OF_A_DIE)),
+                Drive::Shared => {
+                    let passes = self.passes();
+                    format!(", tenant_scheduler = {{ {} }}{passes}", chosen.pick(&OF_A_DIE))
+                }
                 _ => self.suspension(),
             };
             self.put(
@@ -266,12 +269,22 @@ impl Draft<'_> {
         self.put("gc", format!("{{ {gc} }}"));
     }
 
+    /// Whether reads pass what runs on a die that serves by share.
+    fn passes(&mut self) -> String {
+        if self.rng.fork(54).below(2) == 0 { self.stands_still() } else { String::new() }
+    }
+
     /// Whether programs and erases stand still for reads, or what a die does next is a scheduler's choice. A generator of its own: what else a seed draws stays as it was.
     pub(super) fn suspension(&mut self) -> String {
         let mut shares = self.rng.fork(52);
         if self.shares_dies && shares.below(2) == 0 {
-            return format!(", tenant_scheduler = {{ {} }}", shares.pick(&OF_A_DIE));
+            return format!(", tenant_scheduler = {{ {} }}{}", shares.pick(&OF_A_DIE), self.passes());
         }
+        self.stands_still()
+    }
+
+    /// Whether programs and erases stand still for reads.
+    fn stands_still(&mut self) -> String {
         let mut rng = self.rng.fork(13);
         if rng.below(2) == 0 {
             return String::new();
@@ -441,7 +454,10 @@ impl Draft<'_> {
         if rng.below(2) == 0 || self.drive == Drive::Shared {
             let max_read_bypass = *rng.pick(&[0, 1, 3, 16, 1000]);
             let more = match self.drive {
-                Drive::Shared => format!(", tenant_scheduler = {{ {} }}", rng.pick(&OF_A_DIE)),
+                Drive::Shared => {
+                    let passes = self.passes();
+                    format!(", tenant_scheduler = {{ {} }}{passes}", rng.pick(&OF_A_DIE))
+                }
                 _ => self.suspension(),
             };
             self.put(

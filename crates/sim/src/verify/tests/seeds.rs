@@ -19,6 +19,14 @@ fn blocks_are_not_used_up_while_erases_wait() {
     hold_file(&drawn, 10_538);
 }
 
+/// Two exports of one device were judged as if each had its own: what one wrote and the other read counted as wrong.
+#[test]
+fn exports_of_one_device_see_what_the_others_write() {
+    let both = "[export.one]\ndevice = \"ssd\"\n[export.other]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\n\
+                profile = \"slc-2015\"\nblocks_per_plane = 24\npage_size = 512\npages_per_block = 8\nspare_factor = 0.5\n";
+    (0..20).for_each(|seed| hold_file(both, seed));
+}
+
 /// Both die schedulers are drawn; this fault shows only with the one that lets operations wait in lines.
 #[test]
 fn an_erase_before_waiting_reads_is_found() {
