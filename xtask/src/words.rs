@@ -40,8 +40,17 @@ const COUNTING: [&str; 6] = ["array", "cache", "device", "ftl", "hybrid", "queue
 
 /// Crates that look counters up by name, and what they call to do so.
 const LOOKING: [&str; 3] = ["experiment", "sim", "sweep"];
-const LOOKUPS: [&str; 7] =
-    ["counter(", "Counter::of(", "counters.get(", "sum_of(", "figure(", "total(", "ratio("];
+const LOOKUPS: [&str; 9] = [
+    "counter(",
+    "Counter::of(",
+    "Counter::find(",
+    "of_tenant(",
+    "counters.get(",
+    "sum_of(",
+    "figure(",
+    "total(",
+    "ratio(",
+];
 
 /// Looks for every phrase, every old name and every counter.
 pub fn check() -> End {

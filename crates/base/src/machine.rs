@@ -219,8 +219,12 @@ impl Counter {
     /// # Panics
     /// The machine has none of that name: read as 0, a mistyped or renamed counter would say that nothing happened.
     pub fn of(counters: &[Counter], name: &str) -> u64 {
-        let found = counters.iter().find(|counter| counter.name == name);
-        found.unwrap_or_else(|| panic!("no counter is called `{name}`")).value
+        Counter::find(counters, name).unwrap_or_else(|| panic!("no counter is called `{name}`"))
+    }
+
+    /// The value of the counter `name`; nothing where the machine has none, as one of loans in a drive that lends nothing.
+    pub fn find(counters: &[Counter], name: &str) -> Option<u64> {
+        counters.iter().find(|counter| counter.name == name).map(|counter| counter.value)
     }
 }
 

@@ -57,7 +57,7 @@ const STACKS: [(&str, &[&str]); 12] = [
     // A device that nothing uses.
     (
         "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n[device.n]\nkind = \"memory\"\nsize = \"1 MiB\"\n",
-        &["`n` is not used"],
+        &["unused device `n`"],
     ),
 ];
 
