@@ -29,7 +29,7 @@ def _(nandu, requests):
     drive = nandu.Stack("small-ssd")
     stacks = {f"{spare:.0%} spare": drive.set("device.ssd.spare_factor", spare) for spare in (0.07, 0.15, 0.28)}
     load = nandu.Trace.generator("mixed-zipf", requests=requests.value)
-    race = nandu.compare(stacks, load, fit="wrap", closed=4, extend=0, progress=True)
+    race = nandu.compare(stacks, load, fit="wrap", iodepth=4, extend=0, progress=True)
     return (race,)
 
 

@@ -25,7 +25,7 @@ def _(nandu):
     load = nandu.Trace.generator("uniform", requests=40_000, write=1)
     states = {"new": "empty", "full": "filled", "full and used": "aged"}
     results = {
-        name: nandu.run(nandu.Stack("small-ssd").named(name), load, fit="wrap", closed=4, extend=0, precondition=state, progress=True)
+        name: nandu.run(nandu.Stack("small-ssd").named(name), load, fit="wrap", iodepth=4, extend=0, precondition=state, progress=True)
         for name, state in states.items()
     }
     return (results,)

@@ -46,7 +46,7 @@ cargo xtask release [--only WORD]               a version as it would be publish
 cargo xtask deb [--no-build] [--install]        the Debian package alone: target/published/*.deb; tried in a bare root that mmdebstrap makes
 cargo xtask site [--no-build]                   the pages as a site with search and pictures of stacks: target/site/html
 cargo xtask python                              the package for Python with all that goes with it: tables, charts, notebooks, the gallery
-cargo xtask words                               phrases that readers stumble over: documents, help, schema, messages
+cargo xtask words                               phrases that readers stumble over, old names, counters that do not exist
 cargo xtask advisories                          known faults of what we depend on, where cargo-deny or cargo-audit is installed
 cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file, nbd or control
 cargo xtask memcheck                            code with `unsafe` in it under valgrind
@@ -54,7 +54,7 @@ cargo xtask soak [--minutes N] [--cuts N]       served stacks, killed, cut, dama
                                                 that are cut so often for each kind of stack
 
 test   installs what it needs (on Debian as root; elsewhere only Python parts, under target/), then checks format,
-       lints, tests, documented commands, planted faults, seeds and instruction counts.
+       lints, tests, documented commands, injected bugs, seeds and instruction counts.
        --require tools   a missing tool is a failure, not a skip
        --only WORD       the steps whose name has the word in it
        --quick           what a developer wants to know within five minutes of a warm build: format, purity, packages, unit tests of

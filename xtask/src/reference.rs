@@ -1,5 +1,5 @@
-//! Pages of `docs/reference` that are made from the registry and the parser: devices with their options, policies, commands, figures, loads, chips
-//! and disks, planted faults.
+//! Pages of `docs/reference` that are made from the registry and the parser: devices with their options, policies, commands, metrics, loads, chips
+//! and disks, injected bugs.
 //!
 //! What the registry has comes from `nandu list --json` and `nandu list NAME --json`; the texts of commands are the files that the tests of the
 //! command line hold against its parser. `cargo xtask docs --update` writes the pages, every test run compares them.
@@ -52,10 +52,10 @@ fn pages() -> Result<Vec<(PathBuf, String)>, String> {
         ("devices", devices(&lists)?),
         ("policies", policies(&lists)?),
         ("commands", commands()?),
-        ("figures", figures(&lists)),
+        ("metrics", metrics(&lists)),
         ("loads", loads(&lists)),
         ("profiles", profiles(&lists)),
-        ("planted-faults", planted(&lists)),
+        ("injected-bugs", bugs(&lists)),
     ];
     let path = |name| root().join(FOLDER).join(format!("{name}.md"));
     Ok(pages.into_iter().map(|(name, text)| (path(name), text)).collect())
@@ -99,14 +99,13 @@ fn devices(lists: &Json) -> Result<String, String> {
          the table of that name, as in `mapping = { kind = \"dftl\", cmt_size = \"64 KiB\" }`. Sizes, times and shares are written with their unit: `\"4 KiB\"`, `\"25 us\"`, `\"7 %\"`. \
          `nandu list KIND` prints a table, `nandu schema` all of it for editors. Policies with options of their own are on [their page](policies.md).",
     );
-    for machine in lists.get("machines").list() {
-        let name = machine.get("name").text();
-        text += &format!("## {name}\n\n{}.\n\n", upper(machine.get("summary").text()));
-        text += &options(&list(Some(name))?, &format!("machine {name}:"))?;
-        let faults: Vec<String> =
-            machine.get("plants").list().iter().map(|plant| code(plant.text())).collect();
-        if !faults.is_empty() {
-            text += &format!("[Faults](planted-faults.md) that can be planted: {}.\n\n", faults.join(", "));
+    for device in lists.get("devices").list() {
+        let name = device.get("name").text();
+        text += &format!("## {name}\n\n{}.\n\n", upper(device.get("summary").text()));
+        text += &options(&list(Some(name))?, &format!("device {name}:"))?;
+        let bugs: Vec<String> = device.get("bugs").list().iter().map(|plant| code(plant.text())).collect();
+        if !bugs.is_empty() {
+            text += &format!("[Bugs](injected-bugs.md) that `verify` can inject: {}.\n\n", bugs.join(", "));
         }
     }
     Ok(closed(text))
@@ -180,18 +179,18 @@ fn commands() -> Result<String, String> {
     Ok(closed(text))
 }
 
-fn figures(lists: &Json) -> String {
+fn metrics(lists: &Json) -> String {
     let mut text = head(
-        "Figures",
+        "Metrics",
         "What `--metric`, `--bound`, `--minimise` and `--maximise` of a sweep may name, and what a result has, beside the counters of each device: `DEVICE.COUNTER`, \
          as `run --json` prints them, and the latencies of each of several tenants, `tenant.NAME.p99`.",
     );
-    text += &table(&["figure", "unit", "what it is"]);
-    for figure in lists.get("figures").list() {
+    text += &table(&["metric", "unit", "what it is"]);
+    for metric in lists.get("metrics").list() {
         text += &row([
-            &*code(figure.get("name").text()),
-            figure.get("unit").text(),
-            figure.get("summary").text(),
+            &*code(metric.get("name").text()),
+            metric.get("unit").text(),
+            metric.get("summary").text(),
         ]);
     }
     text
@@ -284,13 +283,13 @@ fn source<'a>(profile: &'a Json, key: &str) -> &'a str {
     if own.is_empty() { plain.map_or("", |plain| sources.get(plain).text()) } else { own }
 }
 
-fn planted(lists: &Json) -> String {
+fn bugs(lists: &Json) -> String {
     let mut text = head(
-        "Planted faults",
-        "Defects that `nandu verify --plant NAME` puts into a device, each with the invariant that must find it. `--plant all` takes each in turn.",
+        "Injected bugs",
+        "Defects that `nandu verify --inject-bug NAME` puts into a device, each with the invariant that must find it. `--inject-bug all` takes each in turn.",
     );
-    text += &table(&["fault", "breaks", "what is wrong"]);
-    for plant in lists.get("plants").list() {
+    text += &table(&["bug", "breaks", "what is wrong"]);
+    for plant in lists.get("bugs").list() {
         text +=
             &row([&*code(plant.get("name").text()), plant.get("breaks").text(), plant.get("summary").text()]);
     }

@@ -37,7 +37,7 @@ impl Options {
 /// Seeds of the verified simulation that every push passes; longer runs have their own command.
 const SEEDS: u32 = 300;
 
-/// Seeds within which every planted fault must be found.
+/// Seeds within which every injected bug must be found.
 const SEEDS_PLANTED: u32 = 5_000;
 
 /// Invariants of the whole simulation; see `nandu_sim::verify`.
@@ -83,7 +83,7 @@ pub fn all(options: &Options) -> ExitCode {
     steps.side_by_side(&[
         ("policies from outside", outside::check),
         ("instruction counts", gates),
-        ("planted faults", plants),
+        ("injected bugs", plants),
         ("package for python", python::check),
         ("quick forms of the papers", || results::check_quick().and(broken::check)),
         ("documented commands", docs::check),
@@ -130,10 +130,18 @@ fn seeds() -> End {
     run(verify)
 }
 
-/// Every planted fault is found, and each invariant that is not one machine's own finds at least one.
+/// Every injected bug is found, and each invariant that is not one machine's own finds at least one.
 fn plants() -> End {
     let mut verify = nandu();
-    verify.args(["--quiet", "verify", "--plant", "all", "--crash", "--seeds", &SEEDS_PLANTED.to_string()]);
+    verify.args([
+        "--quiet",
+        "verify",
+        "--inject-bug",
+        "all",
+        "--crash",
+        "--seeds",
+        &SEEDS_PLANTED.to_string(),
+    ]);
     let output = match verify.output() {
         Ok(output) => output,
         Err(error) => return End::Failed(error.to_string()),
@@ -148,7 +156,7 @@ fn plants() -> End {
     if idle.is_empty() {
         End::Passed
     } else {
-        End::Failed(format!("no planted fault is found by {}", idle.join(", ")))
+        End::Failed(format!("no injected bug is found by {}", idle.join(", ")))
     }
 }
 

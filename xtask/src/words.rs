@@ -4,11 +4,16 @@
 //! records of decisions, which keep the words of their date, and CHANGELOG.md likewise; in the help of every command; in descriptions of the
 //! schema; and in the texts of the sources of `crates`, without comments and tests. Names of claims and open points (`C1-2`, `O3-4`) are those of
 //! experiments: elsewhere they stand only as a link to the page that says what they mean.
+//!
+//! Names come from three tables. Options of commands and of stack files that were renamed stand in no document and no message by their old name,
+//! where no command or device has it as a present one. A counter that is looked up by its name is one that a device counts: a name that none
+//! has would be read as absent.
 
 use crate::docs::documents;
 use crate::files::{self, shown};
 use crate::purity::{sources, texts};
 use crate::steps::{End, root};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A phrase, without its first letter where that may be a capital, and what to write instead.
@@ -27,8 +32,35 @@ const PHRASES: [(&str, &str); 9] = [
 /// The crate whose texts are the names of claims.
 const CLAIMS: &str = "experiment";
 
-/// Looks for every phrase.
+/// Where options that were renamed stand: of commands, and of stack files.
+const RENAMED: [&str; 2] = ["crates/experiment/src/renamed.rs", "crates/stack/src/load/renamed.rs"];
+
+/// Crates whose devices count.
+const COUNTING: [&str; 6] = ["array", "cache", "device", "ftl", "hybrid", "queue"];
+
+/// Crates that look counters up by name, and what they call to do so.
+const LOOKING: [&str; 3] = ["experiment", "sim", "sweep"];
+const LOOKUPS: [&str; 9] = [
+    "counter(",
+    "Counter::of(",
+    "Counter::find(",
+    "of_tenant(",
+    "counters.get(",
+    "sum_of(",
+    "figure(",
+    "total(",
+    "ratio(",
+];
+
+/// Looks for every phrase, every old name and every counter.
 pub fn check() -> End {
+    let mut wrong = phrases();
+    wrong.extend(old_names());
+    wrong.extend(counters());
+    if wrong.is_empty() { End::Passed } else { End::Failed(wrong.join("\n")) }
+}
+
+fn phrases() -> Vec<String> {
     let mut wrong = Vec::new();
     for page in pages() {
         let text = read(&page);
@@ -49,7 +81,117 @@ pub fn check() -> End {
             }
         }
     }
-    if wrong.is_empty() { End::Passed } else { End::Failed(wrong.join("\n")) }
+    wrong
+}
+
+/// The sources of the crate `name`.
+fn sources_of(name: &str) -> Vec<PathBuf> {
+    sources(&root().join("crates").join(name).join("src"))
+}
+
+/// Old names in documents and messages.
+fn old_names() -> Vec<String> {
+    let [options, keys] = RENAMED.map(|table| pairs(&read(&root().join(table))));
+    let helps: Vec<String> =
+        files::list(&root().join("crates/cli/tests/help")).iter().map(|path| read(path)).collect();
+    let schema = read(&root().join("stacks/nandu.schema.json"));
+    // What some command or device still has says something else there.
+    let is_option = |old: &str| helps.iter().any(|help| help.lines().any(|line| has_word(line, old)));
+    let options = options.into_iter().filter(|(old, _)| old.starts_with("--") && !is_option(old));
+    // A key of one word is a word of the language too.
+    let keys =
+        keys.into_iter().filter(|(old, _)| old.contains('_') && !schema.contains(&format!("\"{old}\"")));
+    let names: Vec<(String, String)> = options.chain(keys).collect();
+    let old = |line: &str| {
+        let (old, new) = names.iter().find(|(old, _)| has_word(line, old))?;
+        Some(format!("`{old}` is now called `{new}`"))
+    };
+    let mut wrong = Vec::new();
+    for page in documents() {
+        // Figures of chips are called by their unit, some as an option was before.
+        if ["docs/decisions", "docs/reference/profiles.md", "CHANGELOG.md"]
+            .iter()
+            .any(|place| page.starts_with(root().join(place)))
+        {
+            continue;
+        }
+        wrong.extend(found(&read(&page), old).map(|hit| at(&page, hit)));
+    }
+    for folder in files::list(&root().join("crates")) {
+        let tables = RENAMED.map(|table| root().join(table));
+        for path in sources(&folder.join("src")).into_iter().filter(|path| !tables.contains(path)) {
+            let hits = texts(&read(&path)).into_iter().filter_map(|(line, text)| Some((line, old(&text)?)));
+            wrong.extend(hits.filter(|(_, why)| why.starts_with("`--")).map(|hit| at(&path, hit)));
+        }
+    }
+    wrong
+}
+
+/// The pairs of an old and a new name in the source of a table: two texts side by side at the end of a bracket.
+fn pairs(source: &str) -> Vec<(String, String)> {
+    let code = source.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let parts: Vec<&str> = code.split('"').collect();
+    let is_pair = |at: &usize| {
+        let (between, after) = (parts[at + 1], parts.get(at + 3).copied().unwrap_or_default());
+        between.trim() == "," && after.trim_start().trim_start_matches(',').trim_start().starts_with(')')
+    };
+    let texts = (1..parts.len().saturating_sub(2)).step_by(2);
+    texts.filter(is_pair).map(|at| (parts[at].into(), parts[at + 2].into())).collect()
+}
+
+/// Whether `word` stands in `line` and is not a part of a longer one.
+fn has_word(line: &str, word: &str) -> bool {
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    line.match_indices(word)
+        .any(|(at, _)| !line[..at].ends_with(part) && !line[at + word.len()..].starts_with(part))
+}
+
+/// Counters that are looked up by a name that no device counts.
+fn counters() -> Vec<String> {
+    let known: BTreeSet<String> = COUNTING
+        .iter()
+        .flat_map(|name| sources_of(name))
+        .flat_map(|path| texts(&read(&path)))
+        .map(|(_, text)| text)
+        .collect();
+    let mut wrong = Vec::new();
+    for path in LOOKING.iter().flat_map(|name| sources_of(name)) {
+        for (line, name) in looked_up(&read(&path)) {
+            if !known.contains(of_any_tenant(&name)) {
+                wrong.push(at(&path, (line, format!("no device has a counter `{name}`"))));
+            }
+        }
+    }
+    wrong
+}
+
+/// What a counter of one tenant is called behind the tenant's number: drives put the two together.
+fn of_any_tenant(name: &str) -> &str {
+    name.strip_prefix("tenant_").map_or(name, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()))
+}
+
+/// Names of counters that `source` looks up, with their lines.
+fn looked_up(source: &str) -> Vec<(usize, String)> {
+    let code = source.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let mut out = Vec::new();
+    for (number, line) in code.lines().enumerate() {
+        for call in LOOKUPS {
+            for (at, _) in line.match_indices(call) {
+                let whole = !line[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+                let Some(args) = line[at + call.len()..].split(')').next().filter(|_| whole) else {
+                    continue;
+                };
+                // The device that counts comes first where there are two.
+                let name = args.split('"').skip(1).step_by(2).last().unwrap_or_default();
+                if name.contains('_')
+                    && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+                {
+                    out.push((number + 1, name.to_string()));
+                }
+            }
+        }
+    }
+    out
 }
 
 /// Pages that are looked at.
@@ -111,6 +253,36 @@ mod tests {
         let hits: Vec<(usize, String)> = found(text, phrase).collect();
         assert_eq!(hits, [(2, "`hung up on`: write disconnected".to_string())]);
         assert_eq!(phrase("Held against MQSim").is_some(), phrase("held against MQSim").is_some());
+    }
+
+    #[test]
+    fn the_tables_of_old_names_are_read() {
+        let [options, keys] = RENAMED.map(|table| pairs(&read(&root().join(table))));
+        let has = |all: &[(String, String)], old: &str, new: &str| all.contains(&(old.into(), new.into()));
+        assert!(
+            has(&options, "--closed", "--iodepth") && has(&options, "--alone", "--slowdown"),
+            "{options:?}"
+        );
+        assert!(
+            has(&keys, "over_provisioning", "spare_factor") && has(&keys, "ack", "write_ack"),
+            "{keys:?}"
+        );
+        let text = "const A: &[(&[&str], &str, &str)] = &[(&[\"run\", \"x\"], \"--a\", \"--b\"),\n    (\n        \"c\",\n        \"d\",\n    ),\n];";
+        assert_eq!(pairs(text), [("--a".into(), "--b".into()), ("c".into(), "d".into())]);
+    }
+
+    #[test]
+    fn a_word_is_found_whole() {
+        assert!(has_word("with `--cap 64`", "--cap") && has_word("--cap", "--cap"));
+        assert!(
+            !has_word("--capacity", "--cap") && !has_word("a--cap", "--cap") && !has_word("--cap-x", "--cap")
+        );
+    }
+
+    #[test]
+    fn counters_that_are_looked_up_are_found() {
+        let source = "fn f() { counter(r, \"mirror\", \"leg_a_delays\") + Counter::of(&c, \"x_y\") + encounter(\"no_no\") }\nlet n = counter(r, name);\n";
+        assert_eq!(looked_up(source), [(1, "leg_a_delays".into()), (1, "x_y".into())]);
     }
 
     #[test]

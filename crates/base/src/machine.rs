@@ -213,6 +213,21 @@ pub struct Counter {
     pub value: u64,
 }
 
+impl Counter {
+    /// The value of the counter `name` among those of a machine.
+    ///
+    /// # Panics
+    /// The machine has none of that name: read as 0, a mistyped or renamed counter would say that nothing happened.
+    pub fn of(counters: &[Counter], name: &str) -> u64 {
+        Counter::find(counters, name).unwrap_or_else(|| panic!("no counter is called `{name}`"))
+    }
+
+    /// The value of the counter `name`; nothing where the machine has none, as one of loans in a drive that lends nothing.
+    pub fn find(counters: &[Counter], name: &str) -> Option<u64> {
+        counters.iter().find(|counter| counter.name == name).map(|counter| counter.value)
+    }
+}
+
 /// A broken invariant: a fault of Nandu, never of its input.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{invariant} is broken: {what}")]

@@ -65,7 +65,7 @@ pub struct BuildContext<'a> {
     pub tenants: usize,
     /// What each tenant may ask for, SYSTEM first; as many as `tenants` where a whole stack is built.
     pub shares: &'a [TenantShare],
-    /// Faults to plant; empty outside `verify --plant`.
+    /// Faults to plant; empty outside `verify --inject-bug`.
     pub planted: &'a BTreeSet<String>,
     /// How much of a drive is filled before the run begins.
     pub precondition: Precondition,
@@ -153,7 +153,7 @@ impl BuildError {
     }
 }
 
-/// A fault that `verify --plant` can put into a machine, to show that a check bites.
+/// A fault that `verify --inject-bug` can put into a machine, to show that a check bites.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plant {
     /// Its name, `kind.what-goes-wrong`.

@@ -61,11 +61,14 @@ pub fn run_with(registry: Registry, args: impl IntoIterator<Item = OsString>) ->
 
 /// Runs the command line `args`, whose first word is the program's name. Returns the exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let (args, notes) = args::renamed::now(args);
+    let say = |quiet| notes.iter().for_each(|note| talk::talk(quiet).note(note));
     let cli = match args::Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are data; everything else is talk.
             if error.use_stderr() {
+                say(false);
                 output::say(format_args!("{}", error.to_string().trim_end()));
                 return INPUT;
             }
@@ -73,6 +76,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
             return 0;
         }
     };
+    say(cli.quiet);
     match commands::dispatch(cli) {
         Ok(code) => code,
         Err(failure) => {

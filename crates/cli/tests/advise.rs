@@ -40,7 +40,7 @@ fn the_search_finds_what_measuring_everything_finds() {
             "1600",
             "--gen",
             "space=64MiB",
-            "--closed",
+            "--iodepth",
             "4",
             "--stack",
             "small.toml",
@@ -86,7 +86,7 @@ fn advice_is_for_all_traces_and_goes_on_where_it_was() {
         "1200",
         "--gen",
         "space=64MiB",
-        "--closed",
+        "--iodepth",
         "2",
         "--stack",
         "small.toml",
@@ -104,7 +104,7 @@ fn advice_is_for_all_traces_and_goes_on_where_it_was() {
     let ran = nandu_in(folder.path(), &args);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     for words in
-        ["wanted: p99<=500 ms", "best: spare_factor 0.2", "what binds: ", "next knob: ", "how sure: "]
+        ["wanted: p99<=500 ms", "best: spare_factor 0.2", "what binds: ", "next parameter: ", "how sure: "]
     {
         assert!(ran.out.contains(words), "{words}: {}", ran.out);
     }
@@ -207,7 +207,7 @@ fn over_provisioning_stands_beside_spare_flash() {
     assert!(head.contains(&words), "{words}: {head}");
     // Of a stack of one's own, where its spare flash varies; where it does not, JSON alone has it.
     fs::write(folder.path().join("small.toml"), SMALL).expect("a stack");
-    let own = ["--stack", "small.toml", "--closed", "2", "--p99", "10s", "--axis"];
+    let own = ["--stack", "small.toml", "--iodepth", "2", "--p99", "10s", "--axis"];
     let spare = [&load[..], &own, &["device.ssd.spare_factor=0.2"]].concat();
     let varies = nandu_in(folder.path(), &spare);
     assert!(
@@ -344,7 +344,7 @@ fn two_results_are_held_against_each_other() {
             "uniform",
             "--limit",
             "2000",
-            "--closed",
+            "--iodepth",
             "4",
             "--json",
             "--set",

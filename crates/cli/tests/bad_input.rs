@@ -31,7 +31,7 @@ const STACKS: [(&str, &[&str]); 12] = [
     (
         "[export.d]\ndevice = \"a\"\n[device.a]\nkind = \"stripe\"\nlegs = [\"b\", \"c\"]\n[device.b]\nkind = \"slice\"\n\
          below = \"a\"\nsize = \"1 MiB\"\n[device.c]\nkind = \"memory\"\nsize = \"1 MiB\"\n",
-        &["stand on each other", "`a` -> `b` -> `a`"],
+        &["device cycle", "`a` -> `b` -> `a`"],
     ),
     // An unknown kind.
     (
@@ -57,7 +57,7 @@ const STACKS: [(&str, &[&str]); 12] = [
     // A device that nothing uses.
     (
         "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n[device.n]\nkind = \"memory\"\nsize = \"1 MiB\"\n",
-        &["`n` is not used"],
+        &["unused device `n`"],
     ),
 ];
 
@@ -124,7 +124,7 @@ fn a_missing_name_is_answered_with_the_nearest() {
         &["no parameter `reqests`", "did you mean `requests`?"],
     );
     refused(&["reproduce", "tpc-flt"], &["did you mean `tpc-ftl`?"]);
-    refused(&["verify", "--plant", "ssd.stale-mpa"], &["did you mean `ssd.stale-map`?"]);
+    refused(&["verify", "--inject-bug", "ssd.stale-mpa"], &["did you mean `ssd.stale-map`?"]);
     refused(
         &["run", "m.toml", "--trace", "uniform", "--set", "device.n.size=1MiB"],
         &["--set device.n.size=1MiB", "did you mean `m`?"],
@@ -147,21 +147,21 @@ fn a_wrong_trace_is_refused_with_its_line_and_a_remedy() {
     );
     refused(
         &["run", "m.toml", "--trace", "order.csv", "--time-scale", "2"],
-        &["no arrival times", "--closed"],
+        &["no arrival times", "--iodepth"],
     );
 }
 
 #[test]
 fn wrong_options_are_refused() {
     refused(&["run", "m.toml"], &["no --trace", "[workload.NAME]", "mixed-zipf"]);
-    refused(&["run", "w.toml", "--closed", "4"], &["--closed goes with --trace"]);
+    refused(&["run", "w.toml", "--iodepth", "4"], &["--iodepth goes with --trace"]);
     refused(&["run", "two.toml", "--trace", "good.spc"], &["2 exports (d, e)", "--export NAME"]);
     refused(&["run", "two.toml", "--trace", "good.spc", "--export", "f"], &["--export f", "d, e"]);
-    refused(&["run", "m.toml", "--trace", "good.spc", "--warm-up", "2"], &["leaves nothing to measure"]);
-    refused(&["run", "m.toml", "--trace", "good.spc", "--warm-up", "100%"], &["nothing would be left"]);
-    refused(&["run", "m.toml", "--trace", "good.spc", "--rate", "fast"], &["20000/s"]);
+    refused(&["run", "m.toml", "--trace", "good.spc", "--warmup", "2"], &["leaves nothing to measure"]);
+    refused(&["run", "m.toml", "--trace", "good.spc", "--warmup", "100%"], &["nothing would be left"]);
+    refused(&["run", "m.toml", "--trace", "good.spc", "--rate-iops", "fast"], &["20000/s"]);
     refused(
-        &["run", "m.toml", "--trace", "good.spc", "--rate", "5/s", "--closed", "5"],
+        &["run", "m.toml", "--trace", "good.spc", "--rate-iops", "5/s", "--iodepth", "5"],
         &["cannot be used with"],
     );
     refused(
@@ -175,7 +175,7 @@ fn wrong_options_are_refused() {
     refused(&["trace", "convert", "good.spc", "out.xyz"], &["`.xyz` names no trace format", "--to FORMAT"]);
     refused(&["trace", "convert", "good.spc", "out"], &["out: a name without an extension names no", "--to"]);
     refused(&["trace", "convert", "good.spc", "out.disksim-valid", "--fit", "wrap"], &["concat", "compact"]);
-    refused(&["verify", "--log"], &["--first-seed N --seeds 1"]);
+    refused(&["verify", "--print-requests"], &["--first-seed N --seeds 1"]);
     refused(&["frobnicate"], &["frobnicate"]);
     refused(&["serve", "m.toml"], &["-U SOCK"]);
 }
@@ -216,10 +216,16 @@ fn no_command_replaces_an_input_or_what_is_not_its_own_kind() {
     let trace = ["--trace", "t.spc"];
     let run = [&["run", "m.toml"][..], &trace].concat();
     for (args, why) in [
-        ([&run[..], &["--log", "t.spc"]].concat(), "t.spc: this command reads the file"),
+        ([&run[..], &["--request-log", "t.spc"]].concat(), "t.spc: this command reads the file"),
         ([&run[..], &["--report", "m.toml"]].concat(), "m.toml: this command reads the file"),
-        ([&run[..], &["--lanes", "mine.txt"]].concat(), "mine.txt: the file is there and is not a timeline"),
-        ([&run[..], &["--log", "x", "--report", "x"]].concat(), "x: two outputs would go to this file"),
+        (
+            [&run[..], &["--timeline", "mine.txt"]].concat(),
+            "mine.txt: the file is there and is not a timeline",
+        ),
+        (
+            [&run[..], &["--request-log", "x", "--report", "x"]].concat(),
+            "x: two outputs would go to this file",
+        ),
         (
             [&["compare", "m.toml"][..], &trace, &["--report", "mine.txt"]].concat(),
             "not a page that Nandu wrote",
@@ -236,10 +242,10 @@ fn no_command_replaces_an_input_or_what_is_not_its_own_kind() {
         assert!(ran.code == 2 && ran.err.contains(why), "nandu {}: {} {}", args.join(" "), ran.code, ran.err);
         assert!(untouched(), "nandu {}", args.join(" "));
     }
-    let forced = nandu_in(folder.path(), &[&run[..], &["--log", "mine.txt", "--force"]].concat());
+    let forced = nandu_in(folder.path(), &[&run[..], &["--request-log", "mine.txt", "--force"]].concat());
     assert_eq!(forced.code, 0, "{}", forced.err);
     // What Nandu wrote as the same kind is replaced without asking.
-    let again = nandu_in(folder.path(), &[&run[..], &["--log", "mine.txt"]].concat());
+    let again = nandu_in(folder.path(), &[&run[..], &["--request-log", "mine.txt"]].concat());
     assert_eq!((again.code, files(folder.path()).len()), (0, 4), "{}", again.err);
 }
 
@@ -247,7 +253,7 @@ fn no_command_replaces_an_input_or_what_is_not_its_own_kind() {
 fn a_window_past_the_end_and_names_that_stand_twice_are_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let load = ["--trace", "uniform", "--limit", "50"];
-    let late = ["run", "memory", "--lanes", "l.json", "--window", "10s..11s"];
+    let late = ["run", "memory", "--timeline", "l.json", "--window", "10s..11s"];
     let ran = nandu_in(folder.path(), &[&late[..], &load].concat());
     assert!(ran.code == 2 && ran.err.contains("the last request ends at"), "{}", ran.err);
     assert!(files(folder.path()).is_empty(), "nothing is written");
@@ -283,7 +289,7 @@ fn numbers_that_are_too_large_name_the_largest() {
         .expect("it")
         .trim_matches('.');
     let near =
-        run(&[&["--limit", "1e3", "--warm-up", "1e12", "--repeat", &most.replace(',', "_")][..], &scale]
+        run(&[&["--limit", "1e3", "--warmup", "1e12", "--repeat", &most.replace(',', "_")][..], &scale]
             .concat());
     assert!(near.err.contains("nothing to measure"), "{}{}", far.err, near.err);
     assert_eq!(run(&["--gen", "requests=1e3", "--limit", "5e2"]).code, 0);
@@ -392,17 +398,17 @@ fn a_workload_that_cannot_be_is_refused() {
 #[test]
 fn a_share_of_a_run_that_ends_by_time_is_refused_as_a_warm_up() {
     refused(
-        &["run", "fair-queue", "--warm-up", "90%"],
-        &["--warm-up as a share", "[workload.reader]", "number_ios"],
+        &["run", "fair-queue", "--warmup", "90%"],
+        &["--warmup as a share", "[workload.reader]", "number_ios"],
     );
-    refused(&["run", "fair-queue", "--warm-up", "90000000"], &["nothing to measure"]);
+    refused(&["run", "fair-queue", "--warmup", "90000000"], &["nothing to measure"]);
 }
 
 #[test]
 fn what_would_be_ignored_or_misread_is_refused() {
-    refused(&["reproduce", "shared-space", "--quick", "--recorded", "foo=x"], &["no load is called `foo`"]);
-    refused(&["reproduce", "tpc-ftl", "--recorded", "financial1=nowhere"], &["there is no file `nowhere`"]);
-    refused(&["run", "memory", "--trace", "uniform", "--log", "-"], &["/dev/stdout"]);
+    refused(&["reproduce", "shared-space", "--quick", "--trace", "foo=x"], &["no load is called `foo`"]);
+    refused(&["reproduce", "tpc-ftl", "--trace", "financial1=nowhere"], &["there is no file `nowhere`"]);
+    refused(&["run", "memory", "--trace", "uniform", "--request-log", "-"], &["/dev/stdout"]);
     refused(&["trace", "mrc", "uniform", "--jobs", "0"], &["--jobs"]);
     refused(&["trace", "mrc", "uniform", "--policy", "foo"], &["there is no replacement `foo`. Known: lru"]);
     refused(&["advise", "uniform", "--p99", "2"], &["`2` has no unit", "25 us"]);

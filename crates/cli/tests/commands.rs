@@ -13,9 +13,8 @@ const RUN: [&str; 6] = ["run", "small-ssd", "--trace", "mixed-zipf", "--limit", 
 
 #[test]
 fn a_result_has_its_fields_and_its_origin() {
-    let result = json(
-        &[&RUN[..], &["--json", "--seed", "7", "--precondition", "filled", "--warm-up", "10%"]].concat(),
-    );
+    let result =
+        json(&[&RUN[..], &["--json", "--seed", "7", "--precondition", "filled", "--warmup", "10%"]].concat());
     for field in
         ["schema", "span_ns", "iops", "waf_thousandths", "saturated", "windows", "histogram", "layers"]
     {
@@ -119,7 +118,7 @@ fn a_comparison_gives_all_the_same_requests_and_a_verdict() {
 
 #[test]
 fn a_saturated_stack_says_so() {
-    let args = ["run", "small-ssd", "--trace", "uniform", "--rate", "200000/s", "--limit", "20000"];
+    let args = ["run", "small-ssd", "--trace", "uniform", "--rate-iops", "200000/s", "--limit", "20000"];
     let ran = nandu(&args);
     assert_eq!(ran.code, 0);
     assert!(
@@ -130,7 +129,7 @@ fn a_saturated_stack_says_so() {
     );
     let quiet = nandu(&[&args[..], &["-q"]].concat());
     assert!(quiet.err.is_empty() && quiet.out == ran.out);
-    let closed = nandu(&["run", "small-ssd", "--trace", "uniform", "--closed", "4", "--limit", "2000"]);
+    let closed = nandu(&["run", "small-ssd", "--trace", "uniform", "--iodepth", "4", "--limit", "2000"]);
     assert!(!closed.out.contains("SATURATED") && closed.out.contains("closed loop, 4 outstanding"));
 }
 
@@ -160,7 +159,7 @@ fn a_workload_says_how_its_trace_is_read() {
     write("mine.csv", "0;w;8;8\n5;r;8;8\nno line\n7;r;16;8\n");
     write("mine.toml", "columns = \"time:ms,op,offset:sectors,size:sectors\"\n");
     let stack = "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n";
-    let sweep = "stack = \"w.toml\"\n[[axis]]\nknob = \"device.m.size\"\nvalues = [\"1 MiB\", \"2 MiB\"]\n[load]\ntrace = \"mine.csv\"\n";
+    let sweep = "stack = \"w.toml\"\n[[axis]]\nparameter = \"device.m.size\"\nvalues = [\"1 MiB\", \"2 MiB\"]\n[load]\ntrace = \"mine.csv\"\n";
     let other = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     for columns in ["time:ms,op,offset:sectors,size:sectors", "mine.toml"] {
@@ -175,7 +174,7 @@ fn a_workload_says_how_its_trace_is_read() {
         assert_eq!(ran.code, 0, "{}", ran.err);
         // What describes the columns is read, so it is not written over.
         if columns.ends_with(".toml") {
-            let ran = nandu_in(folder.path(), &["run", "w.toml", "--log", "mine.toml"]);
+            let ran = nandu_in(folder.path(), &["run", "w.toml", "--request-log", "mine.toml"]);
             assert!(ran.code == 2 && ran.err.contains("this command reads the file"), "{}", ran.err);
         }
     }
@@ -230,9 +229,9 @@ fn the_demo_is_quick_and_writes_its_page() {
 
 #[test]
 fn lists_and_schema_name_every_kind() {
-    let machines = json(&["list", "machines", "--json"]);
+    let devices = json(&["list", "devices", "--json"]);
     let schema = json(&["schema"]);
-    let kinds = machines["machines"].as_array().expect("machines");
+    let kinds = devices["devices"].as_array().expect("devices");
     let branches = &schema["properties"]["device"]["additionalProperties"]["oneOf"];
     assert_eq!(branches.as_array().map(Vec::len), Some(kinds.len()));
     let all = good(&["list"]);
@@ -243,10 +242,10 @@ fn lists_and_schema_name_every_kind() {
     assert!(options.contains("spare_factor") && options.contains("mapping."), "{options}");
     assert!(json(&["list", "dftl", "--json"])[0]["options"].as_array().is_some_and(|o| !o.is_empty()));
     assert!(nandu(&["list", "sdd"]).err.contains("did you mean `ssd`?"));
-    for heading in ["MACHINES", "PROFILES", "GENERATORS", "FORMATS", "PLANTS", "STACKS"] {
+    for heading in ["DEVICES", "PROFILES", "GENERATORS", "FORMATS", "BUGS", "STACKS"] {
         assert!(all.contains(heading), "{heading}");
     }
-    for what in ["profiles", "generators", "formats", "plants", "stacks"] {
+    for what in ["profiles", "generators", "formats", "bugs", "stacks"] {
         assert!(json(&["list", what, "--json"])[what].as_array().is_some_and(|l| !l.is_empty()), "{what}");
     }
 }
@@ -323,14 +322,14 @@ fn a_verified_run_on_a_device_that_forgets_fails() {
 
 #[test]
 fn a_planted_fault_is_found() {
-    let found = nandu(&["verify", "ssd", "--seeds", "30", "--crash", "--plant", "ssd.oldest-wins"]);
+    let found = nandu(&["verify", "ssd", "--seeds", "30", "--crash", "--inject-bug", "ssd.oldest-wins"]);
     assert_eq!(found.code, 0, "{}{}", found.out, found.err);
     assert!(
         found.out.contains("was found") && found.out.contains("again: nandu verify ssd --first-seed"),
         "{}",
         found.out
     );
-    let none = nandu(&["verify", "memory", "--seeds", "1", "--plant", "ssd.oldest-wins"]);
+    let none = nandu(&["verify", "memory", "--seeds", "1", "--inject-bug", "ssd.oldest-wins"]);
     assert_eq!(none.code, 2, "{}", none.err);
 }
 
@@ -420,7 +419,7 @@ fn tenants_have_their_words() {
     };
     let unheeded = "note: [tenant.x]: max has no effect: there is no `queue` under its export";
     assert!(good(&["check", "two.toml"]).out.contains(unheeded));
-    let ran = good(&["run", "two.toml", "--log", "log.csv", "--report", "r.html"]);
+    let ran = good(&["run", "two.toml", "--request-log", "log.csv", "--report", "r.html"]);
     assert!(ran.err.contains(unheeded), "{}", ran.err);
     assert!(ran.out.contains("no Jain's index") && ran.out.contains("change go at"), "{}", ran.out);
     assert!(ran.out.contains("WAF ") && ran.out.contains("drive WAF 1."), "{}", ran.out);
@@ -460,7 +459,7 @@ fn a_number_of_requests_beyond_the_generators_own_is_made() {
 fn a_reader_that_has_gone_away_changes_no_exit_code() {
     for (args, code) in [
         (&["check", "no-such-stack.toml"][..], 2),
-        (&["list", "plants"], 0),
+        (&["list", "bugs"], 0),
         (&["verify", "slice", "--seeds", "2"], 0),
     ] {
         for _ in 0..5 {
@@ -543,7 +542,7 @@ load = { trace = "mixed-zipf", gen = { requests = 2000 }, extend = 0 }
 
 [[axis]]
 name = "spare"
-knob = "device.ssd.spare_factor"
+parameter = "device.ssd.spare_factor"
 values = [0.10, 0.20]
 "#;
     std::fs::write(&sweep, text).expect("a sweep file");
@@ -683,7 +682,7 @@ fn what_is_too_short_says_so() {
         "requests=6000",
         "--gen",
         "space=1MiB",
-        "--closed",
+        "--iodepth",
         "1",
     ]);
     assert!(ran.code == 0 && !ran.err.contains("too short"), "{}{}", ran.out, ran.err);
@@ -704,7 +703,7 @@ fn a_load_that_runs_for_a_time_is_measured_by_its_time() {
     for command in
         [&["run", "small-ssd"][..], &["compare", "small-ssd"], &[&["sweep", "small-ssd"], &axis[..]].concat()]
     {
-        let args = [command, &["--trace", "job.fio", "--warm-up", "10%"]].concat();
+        let args = [command, &["--trace", "job.fio", "--warmup", "10%"]].concat();
         let ran = nandu_in(folder.path(), &args);
         assert_eq!(ran.code, 2, "{}: {}", args.join(" "), ran.err);
         assert!(ran.err.contains("so nobody knows how many requests it will send"), "{}", ran.err);
@@ -753,10 +752,10 @@ fn a_tenant_alone_warms_up_as_it_does_among_others() {
              size = \"1 MiB\"\niodepth = 1\nnumber_ios = 4000\n{warm}\n"
         )
     };
-    for (warm, options) in [("warmup_ios = 3000", &[][..]), ("", &["--warm-up", "6000"])] {
+    for (warm, options) in [("warmup_ios = 3000", &[][..]), ("", &["--warmup", "6000"])] {
         let text = side("x", warm) + &side("y", warm);
         std::fs::write(folder.path().join("two.toml"), text).expect("the file can be written");
-        let ran = nandu_in(folder.path(), &[&["run", "two.toml", "--alone", "--json"], options].concat());
+        let ran = nandu_in(folder.path(), &[&["run", "two.toml", "--slowdown", "--json"], options].concat());
         assert_eq!(ran.code, 0, "{}", ran.err);
         let result: Value = serde_json::from_str(&ran.out).expect("JSON");
         for tenant in result["tenants"].as_array().expect("tenants") {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use support::{good, nandu, root};
 
-const RUN: [&str; 7] = ["run", "small-ssd", "--trace", "mixed-zipf", "--limit", "30000", "--closed=8"];
+const RUN: [&str; 7] = ["run", "small-ssd", "--trace", "mixed-zipf", "--limit", "30000", "--iodepth=8"];
 
 /// The lines of a log as numbers; words are 0.
 fn lines(path: &Path) -> (Vec<String>, Vec<Vec<u64>>) {
@@ -21,7 +21,7 @@ fn a_closer_look_changes_nothing_and_agrees_with_itself() {
     let folder = tempfile::tempdir().expect("a folder");
     let (log, lanes) = (folder.path().join("log.csv"), folder.path().join("lanes.json"));
     let (log_name, lanes_name) = (log.to_str().unwrap(), lanes.to_str().unwrap());
-    let closer = ["--json", "--slowest", "3", "--log", log_name, "--lanes", lanes_name];
+    let closer = ["--json", "--slowest", "3", "--request-log", log_name, "--timeline", lanes_name];
     let mut looked: Value = serde_json::from_str(&good(&[&RUN[..], &closer].concat())).unwrap();
     let plain: Value = serde_json::from_str(&good(&[&RUN[..], &["--json"]].concat())).unwrap();
     let slowest = looked.as_object_mut().unwrap().remove("slowest").unwrap();
@@ -73,7 +73,7 @@ fn never_two_at_once<'a>(spans: impl Iterator<Item = &'a Value>) {
 fn a_window_is_what_was_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let lanes = folder.path().join("lanes.json");
-    good(&[&RUN[..], &["--lanes", lanes.to_str().unwrap(), "--window", "5ms..6ms"]].concat());
+    good(&[&RUN[..], &["--timeline", lanes.to_str().unwrap(), "--window", "5ms..6ms"]].concat());
     let picture: Value = serde_json::from_str(&std::fs::read_to_string(&lanes).unwrap()).unwrap();
     let spans: Vec<(f64, f64)> = picture["traceEvents"]
         .as_array()
@@ -88,12 +88,12 @@ fn a_window_is_what_was_asked_for() {
 #[test]
 fn what_cannot_be_written_is_refused_before_the_run() {
     let missing = root().join("no-such-folder/log.csv");
-    for option in ["--log", "--lanes"] {
+    for option in ["--request-log", "--timeline"] {
         let ran = nandu(&[&RUN[..], &[option, missing.to_str().unwrap()]].concat());
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
         assert!(ran.err.contains("there is no directory"), "{}", ran.err);
     }
-    let ran = nandu(&[&RUN[..], &["--lanes", "x.json", "--window", "6ms..5ms"]].concat());
+    let ran = nandu(&[&RUN[..], &["--timeline", "x.json", "--window", "6ms..5ms"]].concat());
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("is not after"), "{}", ran.err);
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use support::{good, nandu, nandu_in, root};
 
-/// A small sweep of three knobs: 15 points.
+/// A small sweep of three parameters: 15 points.
 const SWEEP: &str = r#"
 stack = "small-ssd"
 goal = ["minimise p99", "minimise waf"]
@@ -23,19 +23,19 @@ closed = 4
 
 [[axis]]
 name = "spare"
-knob = "device.ssd.spare_factor"
+parameter = "device.ssd.spare_factor"
 values = [0.1, 0.2, 0.3]
 
 [[axis]]
 name = "planes"
-knob = "device.ssd.planes_per_die"
+parameter = "device.ssd.planes_per_die"
 from = 1
 to = 4
 times = 2
 
 [[axis]]
 name = "chips"
-knob = "device.ssd.chips_per_channel"
+parameter = "device.ssd.chips_per_channel"
 values = [1, 2]
 
 [[skip]]
@@ -163,7 +163,7 @@ fn shards_joined_are_the_whole() {
 #[test]
 fn where_nothing_meets_the_bounds_the_nearest_is_named() {
     let args =
-        ["sweep", "small-ssd", "--trace", "uniform", "--limit", "500", "--closed", "2", "--minimise", "p99"];
+        ["sweep", "small-ssd", "--trace", "uniform", "--limit", "500", "--iodepth", "2", "--minimise", "p99"];
     let ran =
         nandu(&[&args[..], &["--axis", "device.ssd.planes_per_die=1,2", "--bound", "mean<=1 us"]].concat());
     assert_eq!(ran.code, 3, "{}", ran.err);
@@ -205,7 +205,7 @@ fn what_is_wrong_is_refused_before_anything_runs() {
     let ran = nandu(&[&["sweep", "small-ssd"], &axis[..]].concat());
     assert!(ran.code == 2 && ran.err.contains("a sweep needs requests"), "{}", ran.err);
     let skipped =
-        nandu(&[&base[..], &["--axis", "device.ssd.planes_per_die=1,3", "--skip-impossible"]].concat());
+        nandu(&[&base[..], &["--axis", "device.ssd.planes_per_die=1,3", "--skip-invalid"]].concat());
     assert!(skipped.code == 0 && skipped.err.contains("1 point cannot be built"), "{}", skipped.err);
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("journal"), "my diary\n").expect("a file");
@@ -247,9 +247,9 @@ fn the_winner_runs_as_it_was_measured() {
         "mixed-zipf",
         "--gen",
         "requests=4000",
-        "--rate",
+        "--rate-iops",
         "15000",
-        "--warm-up",
+        "--warmup",
         "12.5%",
         "--extend",
         "0",
@@ -266,7 +266,7 @@ fn the_winner_runs_as_it_was_measured() {
     let result: Value = serde_json::from_str(&ran.out).expect("JSON");
     let best = fs::read_to_string(folder.join("best.toml")).expect("a winner");
     let line = best.lines().find_map(|l| l.strip_prefix("#   nandu run THIS ")).expect("a command");
-    assert!(line.contains("--rate 15000") && line.contains("--warm-up 12.5%"), "{line}");
+    assert!(line.contains("--rate-iops 15000") && line.contains("--warmup 12.5%"), "{line}");
     let words: Vec<String> = line.split(' ').map(|word| word.trim_matches('\'').to_string()).collect();
     let again: Vec<&str> =
         ["run", "best.toml", "--json"].into_iter().chain(words.iter().map(String::as_str)).collect();
@@ -292,8 +292,18 @@ fn few_requests_a_second_have_decimals() {
     let folder = tempfile::tempdir().expect("a folder");
     let args =
         ["sweep", "small-ssd", "--axis", "device.ssd.channels=2", "--metric", "iops", "--trace", "uniform"];
-    let load =
-        ["--gen", "requests=21", "--gen", "space=1MiB", "--rate", "2", "--extend", "0", "--report", "r.html"];
+    let load = [
+        "--gen",
+        "requests=21",
+        "--gen",
+        "space=1MiB",
+        "--rate-iops",
+        "2",
+        "--extend",
+        "0",
+        "--report",
+        "r.html",
+    ];
     let ran = nandu_in(folder.path(), &[&args[..], &load].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
     let page = fs::read_to_string(folder.path().join("r.html")).expect("a page");

@@ -18,6 +18,7 @@ pub mod open;
 pub mod parallel;
 pub mod plan;
 pub mod race;
+pub mod renamed;
 pub mod replay;
 pub mod reproduce;
 pub mod room;

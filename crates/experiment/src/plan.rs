@@ -83,6 +83,7 @@ pub struct Common<'a> {
 /// Plans one run for each stack. All replay the same requests when `load` names a trace: it is read once and fitted once,
 /// to the smallest export. Otherwise each stack replays its own workloads.
 pub fn plan(stacks: Vec<Opened>, load: &Replay, common: Common) -> Result<Vec<Plan>, Failure> {
+    load.notes.iter().for_each(|note| common.talk.note(note));
     let plans: Vec<Plan> = match &load.trace {
         Some(trace) => with_trace(stacks, trace, load, common)?,
         None => stacks.into_iter().map(|s| with_own_workloads(s, load, common)).collect::<Result<_, _>>()?,
@@ -136,7 +137,7 @@ pub fn warm_up(load: &Replay, workload: &RunWorkload) -> Result<u64, Failure> {
     let Some(warm_up) = load.warm_up else { return Ok(0) };
     match (warm_up, workload.pace) {
         (WarmUp::Share(_), Some(Pace::ClosedFor { runtime, .. })) => Err(Failure::input(format!(
-            "--warm-up as a share: {} runs for {runtime}, so nobody knows how many requests it will send",
+            "--warmup as a share: {} runs for {runtime}, so nobody knows how many requests it will send",
             workload.trace.meta().source
         ))
         .with_help("give a number of requests")),
@@ -319,7 +320,7 @@ fn within_bounds(workload: &RunWorkload) -> Result<(), Failure> {
             match last <= LATEST {
                 true => Ok(()),
                 false => Err(Failure::input(format!(
-                    "--rate: the last of {} requests would arrive after {} years, at most 100 can be told; \
+                    "--rate-iops: the last of {} requests would arrive after {} years, at most 100 can be told; \
                      send more per second or repeat the trace less often: at most --repeat {}",
                     count(each * passes),
                     years(last),
@@ -410,7 +411,7 @@ fn pace(load: &Replay, trace: &Requests) -> Result<Option<Pace>, Failure> {
             Some(runtime) => Pace::ClosedFor { outstanding: asked.outstanding, runtime },
         })),
         _ if !timed => Err(Failure::input(format!(
-            "{}: the trace has no arrival times, so --time-scale and --cap have nothing to act on; use --closed or --rate",
+            "{}: the trace has no arrival times, so --time-scale and --max-outstanding have nothing to act on; use --iodepth or --rate-iops",
             trace.meta().source
         ))),
         (scale, _) => Ok(Some(Pace::Open { time_scale: scale.unwrap_or(Ratio::new(1, 1)), cap })),
@@ -473,7 +474,7 @@ fn countable(opened: &Opened, workloads: &[RunWorkload]) -> Result<u64, Failure>
     match workloads.iter().zip(names).find(|(w, _)| matches!(w.pace, Some(Pace::ClosedFor { .. }))) {
         None => Ok(workloads.iter().map(requests_of).sum()),
         Some((_, name)) => Err(Failure::input(format!(
-            "--warm-up as a share: [workload.{name}] runs for a time, so nobody knows how many requests it will send"
+            "--warmup as a share: [workload.{name}] runs for a time, so nobody knows how many requests it will send"
         ))
         .with_help("give a number of requests, or the workload `number_ios` in place of `runtime`")),
     }
@@ -485,9 +486,9 @@ fn refuse_trace_options(load: &Replay) -> Result<(), Failure> {
         ("--gen", !load.settings.is_empty()),
         ("--fit", load.fit.is_some()),
         ("--time-scale", load.time_scale.is_some()),
-        ("--closed", load.closed.is_some()),
-        ("--rate", load.rate.is_some()),
-        ("--cap", load.cap.is_some()),
+        ("--iodepth", load.closed.is_some()),
+        ("--rate-iops", load.rate.is_some()),
+        ("--max-outstanding", load.cap.is_some()),
         ("--limit", load.limit.is_some()),
         ("--trace-format", load.trace_format.is_some()),
         ("--columns", load.columns.is_some()),

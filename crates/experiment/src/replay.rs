@@ -1,6 +1,7 @@
 //! What a run replays, and how: the options of a load by name, as the command line, sweep files and programs give them.
 
 use crate::failure::Failure;
+use crate::renamed;
 use crate::source::{GenSetting, WarmUp, plain};
 use nandu_base::registry::nearest;
 use nandu_base::units::parse_ratio;
@@ -79,6 +80,8 @@ pub struct Replay {
     pub seed: Option<u64>,
     /// The state of every drive when the run begins; filled where none is given.
     pub precondition: Option<Precondition>,
+    /// What to say of keys that were given by the name of the version before.
+    pub notes: Vec<String>,
 }
 
 /// Keys of a load: the options of `nandu run` without their dashes.
@@ -87,10 +90,10 @@ pub const KEYS: [&str; 17] = [
     "gen",
     "fit",
     "time_scale",
-    "closed",
-    "rate",
-    "cap",
-    "warm_up",
+    "iodepth",
+    "rate_iops",
+    "max_outstanding",
+    "warmup",
     "repeat",
     "extend",
     "limit",
@@ -123,15 +126,18 @@ impl Replay {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let new = renamed::key(key);
+        self.notes.extend(new.as_ref().map(|new| renamed::note(key, new)));
+        let key = new.as_deref().unwrap_or(key);
         match key {
             "trace" => self.trace = Some(value.into()),
             "gen" => self.settings.push(value.parse()?),
             "fit" => self.fit = Some(fit(value)?),
             "time_scale" => self.time_scale = Some(time_scale(value)?),
-            "closed" => self.closed = Some(within(value, 1, 65_536)?),
-            "rate" => self.rate = Some(rate(value)?),
-            "cap" => self.cap = Some(within(value, 1, u32::MAX)?),
-            "warm_up" => self.warm_up = Some(value.parse()?),
+            "iodepth" => self.closed = Some(within(value, 1, 65_536)?),
+            "rate_iops" => self.rate = Some(rate(value)?),
+            "max_outstanding" => self.cap = Some(within(value, 1, u32::MAX)?),
+            "warmup" => self.warm_up = Some(value.parse()?),
             "repeat" => self.repeat = Some(repeats(value)?),
             "extend" => self.extend = Some(within(value, 0, 1_000_000)?),
             "limit" => self.limit = Some(some(value)?),
@@ -152,8 +158,8 @@ impl Replay {
         }
         let paces = [
             ("time_scale", self.time_scale.is_some()),
-            ("closed", self.closed.is_some()),
-            ("rate", self.rate.is_some()),
+            ("iodepth", self.closed.is_some()),
+            ("rate_iops", self.rate.is_some()),
         ];
         let clash = |other: &str| Err(format!("cannot be used with `{other}`"));
         if let Some((other, _)) = paces.iter().find(|(name, given)| *given && *name != key)
@@ -162,8 +168,8 @@ impl Replay {
             return clash(other);
         }
         match (key, self) {
-            ("cap", Replay { closed: Some(_), .. }) => clash("closed"),
-            ("closed", Replay { cap: Some(_), .. }) => clash("cap"),
+            ("max_outstanding", Replay { closed: Some(_), .. }) => clash("iodepth"),
+            ("iodepth", Replay { cap: Some(_), .. }) => clash("max_outstanding"),
             ("columns", Replay { trace_format: Some(_), .. }) => clash("trace_format"),
             ("trace_format", Replay { columns: Some(_), .. }) => clash("columns"),
             _ => Ok(()),
@@ -196,7 +202,8 @@ impl Replay {
                     return Err(wrong(key, why.into()));
                 }
                 _ => {
-                    let value = if KEYS.contains(&key.as_str()) { text(key, value)? } else { String::new() };
+                    let is_known = KEYS.contains(&key.as_str()) || renamed::key(key).is_some();
+                    let value = if is_known { text(key, value)? } else { String::new() };
                     replay.set(key, &value).map_err(|why| wrong(key, why))?;
                 }
             }
@@ -221,6 +228,7 @@ impl Replay {
             (all.time_scale, all.closed, all.rate) = (file.time_scale, file.closed, file.rate);
             all.cap = all.cap.or(file.cap);
         }
+        all.notes.extend(file.notes);
         Replay {
             fit: all.fit.or(file.fit),
             warm_up: all.warm_up.or(file.warm_up),
@@ -258,12 +266,12 @@ impl Replay {
         let ratio = |r: Ratio| format!("{}/{}", r.num, r.den);
         put("fit", self.fit.map(|f| f.name().into()));
         put("time-scale", self.time_scale.map(ratio));
-        put("closed", self.closed.map(|n| n.to_string()));
+        put("iodepth", self.closed.map(|n| n.to_string()));
         // The nearest rate has this interval; a lower one may have another.
-        put("rate", self.rate.map(|s| ((1_000_000_000 + s.0 / 2) / s.0.max(1)).max(1).to_string()));
-        put("cap", self.cap.map(|n| n.to_string()));
+        put("rate-iops", self.rate.map(|s| ((1_000_000_000 + s.0 / 2) / s.0.max(1)).max(1).to_string()));
+        put("max-outstanding", self.cap.map(|n| n.to_string()));
         put(
-            "warm-up",
+            "warmup",
             self.warm_up.map(|w| match w {
                 WarmUp::Requests(n) => n.to_string(),
                 WarmUp::Share(share) => share_in_percent(share),
@@ -422,7 +430,7 @@ pub fn columns_beside(text: &str, folder: &Path) -> String {
 /// It is none.
 pub fn time_scale(text: &str) -> Result<Ratio, String> {
     match parse_ratio(text).map_err(|e| e.to_string())? {
-        ratio if ratio.num == 0 => Err("all requests would arrive at once: use --closed N".into()),
+        ratio if ratio.num == 0 => Err("all requests would arrive at once: use --iodepth N".into()),
         ratio => Ok(ratio),
     }
 }
@@ -453,9 +461,21 @@ mod tests {
 
     #[test]
     fn the_table_is_the_options_of_run() {
-        let text = "trace = \"mixed-zipf\"\ngen = { requests = 500, space = \"1 GiB\" }\nfit = \"wrap\"\nclosed = 4\nwarm_up = \"10%\"\nseed = 7";
-        let said = "--trace mixed-zipf --gen requests=500 --gen 'space=1 GiB' --fit wrap --closed 4 --warm-up 10% --seed 7";
+        let text = "trace = \"mixed-zipf\"\ngen = { requests = 500, space = \"1 GiB\" }\nfit = \"wrap\"\niodepth = 4\nwarmup = \"10%\"\nseed = 7";
+        let said = "--trace mixed-zipf --gen requests=500 --gen 'space=1 GiB' --fit wrap --iodepth 4 --warmup 10% --seed 7";
         assert_eq!(words(text).as_deref(), Ok(said));
+    }
+
+    #[test]
+    fn the_old_name_of_a_key_is_the_new_one_with_a_note() {
+        let of = |text: &str| Replay::of(&text.parse().expect("TOML"), "s.toml").expect("a load");
+        let (old, new) = (of("closed = 4\nwarm_up = 7"), of("iodepth = 4\nwarmup = 7"));
+        assert_eq!(old.options(), new.options());
+        assert_eq!(old.notes, [renamed::note("closed", "iodepth"), renamed::note("warm_up", "warmup")]);
+        assert!(new.notes.is_empty());
+        assert_eq!(new.over(old).notes.len(), 2, "a note of the file is not lost");
+        let twice = words("closed = 4\nrate_iops = 7").expect_err("two paces");
+        assert!(twice.contains("`rate_iops`: cannot be used with `iodepth`"), "{twice}");
     }
 
     #[test]
@@ -464,14 +484,14 @@ mod tests {
         let rates =
             (1..4000).chain([15_000, 29_999, 30_000, 77_777, 300_000, 7_000_000, 333_333_333, 1_000_000_000]);
         for n in rates {
-            let one = Replay::default().with("rate", &n.to_string()).unwrap();
+            let one = Replay::default().with("rate_iops", &n.to_string()).unwrap();
             let said = one.options();
-            let again = said.strip_prefix("--rate ").and_then(|text| rate(text).ok());
+            let again = said.strip_prefix("--rate-iops ").and_then(|text| rate(text).ok());
             assert_eq!(again, one.rate, "{n}: {said}");
         }
         for share in ["10%", "12.5%", "0.1%", "33.333%", "99.99%", "7 %"] {
-            let one = Replay::default().with("warm_up", share).unwrap();
-            let again: WarmUp = one.options().strip_prefix("--warm-up ").unwrap().parse().unwrap();
+            let one = Replay::default().with("warmup", share).unwrap();
+            let again: WarmUp = one.options().strip_prefix("--warmup ").unwrap().parse().unwrap();
             for total in [7, 1_000, 123_457, 1 << 40] {
                 assert_eq!(again.requests(total), one.warm_up.unwrap().requests(total), "{share} of {total}");
             }
@@ -482,11 +502,14 @@ mod tests {
     fn what_is_wrong_in_the_table_has_its_key() {
         for (text, why) in [
             ("tarce = \"x\"", "s.toml: [load] `tarce`: there is no such key; did you mean `trace`?"),
-            ("closed = [1]", "s.toml: [load] `closed`: a text or a number is expected"),
+            ("iodepth = [1]", "s.toml: [load] `iodepth`: a text or a number is expected"),
             ("gen = 7", "s.toml: [load] `gen`: a table is expected"),
-            ("closed = 0", "s.toml: [load] `closed`: 0 is not from 1 to 65536"),
-            ("closed = 1\nrate = 5", "s.toml: [load] `rate`: cannot be used with `closed`"),
-            ("cap = 3\nclosed = 1", "s.toml: [load] `closed`: cannot be used with `cap`"),
+            ("iodepth = 0", "s.toml: [load] `iodepth`: 0 is not from 1 to 65536"),
+            ("iodepth = 1\nrate_iops = 5", "s.toml: [load] `rate_iops`: cannot be used with `iodepth`"),
+            (
+                "max_outstanding = 3\niodepth = 1",
+                "s.toml: [load] `max_outstanding`: cannot be used with `iodepth`",
+            ),
             ("fit = \"squeeze\"", "`squeeze` is not one of error, "),
         ] {
             let message = words(text).unwrap_err();

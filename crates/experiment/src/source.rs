@@ -45,7 +45,7 @@ impl FromStr for GenSetting {
     }
 }
 
-/// `--warm-up N|%`.
+/// `--warmup N|%`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WarmUp {
     /// So many requests.

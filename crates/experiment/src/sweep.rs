@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::format::plural;
 use crate::open::{text as stack_text, with_sets};
 use crate::plan::{Common, Made, extended, on_room, requests_of, warm_up};
+use crate::renamed;
 use crate::replay::{Load, Replay, columns_beside};
 use crate::source::generator;
 use crate::talk::Talk;
@@ -50,7 +51,7 @@ pub struct Asked {
     /// How points are chosen.
     pub search: Option<String>,
     /// Points that cannot be built are left out.
-    pub skip_impossible: bool,
+    pub skip_invalid: bool,
     /// Points count where requests came faster than they were served.
     pub allow_saturated: bool,
     /// Points count that were not in steady state.
@@ -137,7 +138,7 @@ impl Question {
         }
         file.metric.extend(asked.metric.iter().cloned());
         file.search = asked.search.clone().or(file.search);
-        file.skip_impossible |= asked.skip_impossible;
+        file.skip_invalid |= asked.skip_invalid;
         file.allow_saturated |= asked.allow_saturated;
         file.allow_unsteady |= asked.allow_unsteady;
         let beside = folder.join(&file.stack);
@@ -154,7 +155,10 @@ impl Question {
                 *trace = beside.display().to_string();
             }
         }
-        let replay = asked.replay.over(load);
+        let mut replay = asked.replay.over(load);
+        if is_sweep {
+            replay.notes.extend(renamed::in_sweep_file(&text));
+        }
         let Some(trace) = replay.trace.clone() else {
             let message =
                 format!("{name}: a sweep needs requests: neither --trace nor `trace` in [load] is given");
@@ -193,13 +197,14 @@ impl Question {
     ) -> Result<Prepared, Failure> {
         let Question { name, replay, trace, file: asked, asked: given } = self;
         let Asked { axis, set, shard, threads, stack, .. } = given;
+        replay.notes.iter().for_each(|note| talk.note(note));
         let space = asked.space(&axis)?;
         let (text, shown) = match stack {
             Some(text) => (text, asked.stack.clone()),
             None => stack_text(&asked.stack)?,
         };
         let file = with_sets(StackFile::parse(&text, &shown)?, &set)?;
-        let how = (replay.seed(), threads, asked.skip_impossible);
+        let how = (replay.seed(), threads, asked.skip_invalid);
         let survey = match known {
             Some(known) if known.seen.len() == space.len() => known,
             Some(_) => return Err(Failure::input(format!("{name}: what was seen is of another sweep"))),
@@ -416,7 +421,7 @@ impl Prepared {
             say(
                 true,
                 format!(
-                    "{points} saturated: latencies measure the queue there; lower the load (--time-scale, --rate) or use --closed"
+                    "{points} saturated: latencies measure the queue there; lower the load (--time-scale, --rate-iops) or use --iodepth"
                 ),
             );
         }

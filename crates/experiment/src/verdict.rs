@@ -166,7 +166,7 @@ pub fn cautions(result: &RunResult) -> Vec<Caution> {
     let mut out = Vec::new();
     if result.saturated {
         let text = "saturated: requests came faster than the stack serves them, so latencies measure the queue and not \
-                    the stack; lower the load (--time-scale 2, --rate) or keep a fixed number outstanding (--closed 16)";
+                    the stack; lower the load (--time-scale 2, --rate-iops) or keep a fixed number outstanding (--iodepth 16)";
         out.push(Caution { text: text.into(), serious: true });
     }
     if result.all.failed > 0 {

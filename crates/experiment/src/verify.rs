@@ -19,8 +19,8 @@ pub fn where_shown(plant: &str, registry: &Registry) -> Result<&'static str, Fai
     }
     let near = nearest(plant, registry.plants().map(|p| p.name));
     let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
-    Err(Failure::input(format!("--plant {plant}: there is no such fault{hint}"))
-        .with_help("`nandu list plants` shows them"))
+    Err(Failure::input(format!("--inject-bug {plant}: there is no such bug{hint}"))
+        .with_help("`nandu list bugs` shows them"))
 }
 
 /// A family of random stacks, or one stack; without a name any stack, or one around a machine of the kind `around`.

@@ -474,7 +474,7 @@ impl BlockTable {
         self.erases[block.0 as usize]
     }
 
-    /// Forgets a block's erases. A fault that `verify --plant` asks for; nothing else calls it.
+    /// Forgets a block's erases. A fault that `verify --inject-bug` asks for; nothing else calls it.
     pub fn forget_wear(&mut self, block: BlockId) {
         self.erases[block.0 as usize] = 0;
     }

@@ -7,15 +7,15 @@
 //! | `status` | none | stack, devices, legs, figures |
 //! | `metrics` | none | the figures in the text format of Prometheus |
 //! | `fail LEG` | the leg is given up, as if it had been unplugged; refused where a device could not serve without it | at once |
-//! | `fail LEG anyway` | the same without that question | at once |
+//! | `fail LEG --force` | the same without that question | at once |
 //! | `add LEG` | the leg is opened again and goes back to work | when it is used, refused, or waits for others |
 //! | `replace LEG` | what is in place of the leg is blank, and is filled from the others | as `add` |
 //! | `replace LEG with FILE` | the same with another file, which is made when it is missing; of a leg that works it is filled from the old file, which serves meanwhile | as `add`; of a leg that works when the old file may go |
 //! | `grow` | the device whose files have become longer serves more; new connections see the new size | when it does, or why not |
 //! | `grow DEVICE` | the same of this one | as `grow` |
-//! | `lead LEG` | the leg leads its mirror from now on | at once; it is done when `leader_leg` says so |
-//! | `scrub DEVICE` | the legs of a mirror or a parity array are compared, and mended if its options say so | at once |
-//! | `scrub DEVICE mend`, `report`, `stop` | the same, mended or not; the one under way ends | at once |
+//! | `set-leader LEG` | the leg leads its mirror from now on | at once; it is done when `leader_leg` says so |
+//! | `scrub DEVICE` | the legs of a mirror or a parity array are compared, and repaired if its options say so | at once |
+//! | `scrub DEVICE repair`, `check`, `stop` | the same, repaired or not; the running one ends | at once |
 //! | `set TENANT KEY=VALUE ...` | a tenant's weight and limits from here on: `weight`, `rbps`, `wbps`, `riops`, `wiops`, `target_latency`; `max` for no limit | at once |
 //! | `tenant add DEVICE size=SIZE` | a tenant comes into a drive with `max_tenants` | when it holds, power cuts included: its number |
 //! | `tenant resize DEVICE NUMBER size=SIZE` | it has so much space from here on; what lay behind is gone | as `tenant add` |
@@ -179,8 +179,8 @@ impl fmt::Display for Setting {
 pub enum NoCommand {
     /// None begins so, or it has other words behind it.
     #[error(
-        "`{line}` is no command; use `status`, `metrics`, `stop`, `fail LEG [anyway]`, `add LEG`, `replace LEG [with FILE]`, `grow [DEVICE]`, `lead LEG`, \
-         `scrub DEVICE [mend|report|stop]`, `set TENANT weight=300 rbps=max`, `tenant add DEVICE size=SIZE`, \
+        "`{line}` is no command; use `status`, `metrics`, `stop`, `fail LEG [--force]`, `add LEG`, `replace LEG [with FILE]`, `grow [DEVICE]`, `set-leader LEG`, \
+         `scrub DEVICE [repair|check|stop]`, `set TENANT weight=300 rbps=max`, `tenant add DEVICE size=SIZE`, \
          `tenant resize DEVICE NUMBER size=SIZE` or `tenant remove DEVICE NUMBER`"
     )]
     Unknown {
@@ -192,17 +192,34 @@ pub enum NoCommand {
     Setting(#[from] NoSetting),
 }
 
+/// Words that had another name in the version before: the first word of their command, where they stand, what they were called and what they are called.
+const RENAMED: [(&str, usize, &str, &str); 4] = [
+    ("lead", 0, "lead", "set-leader"),
+    ("fail", 2, "anyway", "--force"),
+    ("scrub", 2, "mend", "repair"),
+    ("scrub", 2, "report", "check"),
+];
+
+/// Gives the words of a command their present names, for one version. Returns the place, the old and the new name of one that had another.
+pub fn renamed<'w>(words: &mut [&'w str]) -> Option<(usize, &'w str, &'static str)> {
+    let verb = *words.first()?;
+    let (_, at, _, new) =
+        *RENAMED.iter().find(|(of, at, old, _)| *of == verb && words.get(*at) == Some(old))?;
+    Some((at, std::mem::replace(&mut words[at], new), new))
+}
+
 impl FromStr for Command {
     type Err = NoCommand;
 
     fn from_str(line: &str) -> Result<Command, NoCommand> {
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        renamed(&mut words);
         match words[..] {
             ["status"] => Ok(Command::Status),
             ["metrics"] => Ok(Command::Metrics),
             ["stop"] => Ok(Command::Stop),
             ["fail", leg] => Ok(Command::Fail(leg.into(), false)),
-            ["fail", leg, "anyway"] => Ok(Command::Fail(leg.into(), true)),
+            ["fail", leg, "--force"] => Ok(Command::Fail(leg.into(), true)),
             ["add", leg] => Ok(Command::Add(leg.into())),
             ["replace", leg] => Ok(Command::Replace(leg.into(), None)),
             // The name of the file is the rest of the line, blanks and all.
@@ -211,10 +228,10 @@ impl FromStr for Command {
             }
             ["grow"] => Ok(Command::Grow(None)),
             ["grow", device] => Ok(Command::Grow(Some(device.into()))),
-            ["lead", leg] => Ok(Command::Lead(leg.into())),
+            ["set-leader", leg] => Ok(Command::Lead(leg.into())),
             ["scrub", device] => Ok(Command::Scrub(device.into(), Scrub::Begin)),
-            ["scrub", device, "mend"] => Ok(Command::Scrub(device.into(), Scrub::Mend)),
-            ["scrub", device, "report"] => Ok(Command::Scrub(device.into(), Scrub::Report)),
+            ["scrub", device, "repair"] => Ok(Command::Scrub(device.into(), Scrub::Mend)),
+            ["scrub", device, "check"] => Ok(Command::Scrub(device.into(), Scrub::Report)),
             ["scrub", device, "stop"] => Ok(Command::Scrub(device.into(), Scrub::Stop)),
             ["set", tenant, ref settings @ ..] if !settings.is_empty() => {
                 let settings: Result<Vec<Setting>, NoSetting> =
@@ -254,16 +271,16 @@ impl fmt::Display for Command {
             Command::Metrics => f.write_str("metrics"),
             Command::Stop => f.write_str("stop"),
             Command::Fail(leg, false) => write!(f, "fail {leg}"),
-            Command::Fail(leg, true) => write!(f, "fail {leg} anyway"),
+            Command::Fail(leg, true) => write!(f, "fail {leg} --force"),
             Command::Add(leg) => write!(f, "add {leg}"),
             Command::Replace(leg, None) => write!(f, "replace {leg}"),
             Command::Replace(leg, Some(file)) => write!(f, "replace {leg} with {}", file.display()),
             Command::Grow(None) => f.write_str("grow"),
             Command::Grow(Some(device)) => write!(f, "grow {device}"),
-            Command::Lead(leg) => write!(f, "lead {leg}"),
+            Command::Lead(leg) => write!(f, "set-leader {leg}"),
             Command::Scrub(device, Scrub::Begin) => write!(f, "scrub {device}"),
-            Command::Scrub(device, Scrub::Mend) => write!(f, "scrub {device} mend"),
-            Command::Scrub(device, Scrub::Report) => write!(f, "scrub {device} report"),
+            Command::Scrub(device, Scrub::Mend) => write!(f, "scrub {device} repair"),
+            Command::Scrub(device, Scrub::Report) => write!(f, "scrub {device} check"),
             Command::Scrub(device, Scrub::Stop) => write!(f, "scrub {device} stop"),
             Command::Tenant(device, Deal::Add { size }) => write!(f, "tenant add {device} size={}", size.0),
             Command::Tenant(device, Deal::Resize { number, size }) => {
@@ -373,19 +390,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn old_words_are_the_new_ones() {
+        for (old, new) in [
+            ("lead b", "set-leader b"),
+            ("fail a anyway", "fail a --force"),
+            ("scrub m mend", "scrub m repair"),
+            ("scrub m report", "scrub m check"),
+        ] {
+            assert_eq!(old.parse::<Command>(), Ok(new.parse().expect("a command")), "{old}");
+        }
+        // A leg or a device may be called so.
+        assert_eq!("add lead".parse(), Ok(Command::Add("lead".into())));
+        assert_eq!("fail anyway".parse(), Ok(Command::Fail("anyway".into(), false)));
+        assert_eq!("scrub mend".parse(), Ok(Command::Scrub("mend".into(), Scrub::Begin)));
+    }
+
+    #[test]
     fn commands_read_as_they_are_written_and_others_are_named() {
-        let scrubs = ["scrub m", "scrub m mend", "scrub m report", "scrub m stop"];
+        let scrubs = ["scrub m", "scrub m repair", "scrub m check", "scrub m stop"];
         let others = [
             "status",
             "metrics",
             "fail ssd",
-            "fail ssd anyway",
+            "fail ssd --force",
             "add ssd",
             "replace ssd",
             "replace a with my new.img",
             "grow",
             "grow m",
-            "lead b",
+            "set-leader b",
         ];
         let limits = "set a rbps=2097153 wbps=max riops=70 wiops=max target_latency=5000000ns";
         let tenants = ["tenant add ssd size=1048576", "tenant resize ssd 2 size=4096", "tenant remove ssd 2"];

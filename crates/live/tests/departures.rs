@@ -214,7 +214,7 @@ fn the_first_flush_after_a_loss_fails() {
     let health = || server.status()["devices"]["m"]["health"].clone();
     let lose_all_and_come_back = || {
         server.ctl("fail b");
-        server.ctl("fail a anyway");
+        server.ctl("fail a --force");
         wait_for("the mirror to fail", || (health() == "failed").then_some(()));
         server.ctl("add a");
         server.ctl("add b");
@@ -308,7 +308,7 @@ fn an_end_that_loses_what_was_answered_is_no_clean_end() {
             client.flush();
         }
         client.disconnect();
-        let fail = "fail b anyway".parse().expect("a command");
+        let fail = "fail b --force".parse().expect("a command");
         ctl::send(&served.control, &fail).expect("it answers");
         let ended = served.try_stop();
         assert_eq!(ended.is_ok(), flushed, "{:?}", ended.err().map(|error| error.to_string()));

@@ -93,7 +93,7 @@ fn flipped_bits_of_any_one_leg_are_read_right_and_mended() {
             let server = start(&stack, dir.path(), false);
             check(&server, &format!("{kind} with {leg} damaged"));
             // A scrub finds what no read has met, and mends it: it knows which side is right.
-            ctl::send(&server.control, &"scrub m mend".parse().expect("a command")).expect("it is idle");
+            ctl::send(&server.control, &"scrub m repair".parse().expect("a command")).expect("it is idle");
             wait_for("the scrub to end", || {
                 (server.status()["devices"]["m"]["counters"]["scrub_is_active"] == 0).then_some(())
             });

@@ -150,7 +150,7 @@ impl Set<'_> {
         client.disconnect();
     }
 
-    /// The others serve `version` with `--alone`, and leave this member as it is, until it is added; then the set is whole with it.
+    /// The others serve `version` with `--force-degraded`, and leave this member as it is, until it is added; then the set is whole with it.
     fn takes_back(&self, file: &str, copy: &[u8], version: u8) {
         let server = Served::start(self.options(false, true));
         self.shows(&server, version);
@@ -485,7 +485,7 @@ fn two_legs_put_back_beside_no_third_are_the_array_of_then() {
     for kind in KINDS.iter().filter(|kind| !kind.is_mirror()) {
         let (set, copies) = old_and_new(kind);
         let newest = set.read("b");
-        // Two old ones beside a current one are refused, with `--alone` too.
+        // Two old ones beside a current one are refused, with `--force-degraded` too.
         set.put("a", &copies[0]);
         set.put("c", &copies[2]);
         for alone in [false, true] {
@@ -511,7 +511,7 @@ fn two_legs_put_back_beside_no_third_are_the_array_of_then() {
                 server.stop();
             }
         }
-        // With `--alone` they serve without it; it is rebuilt when that is asked for.
+        // With `--force-degraded` they serve without it; it is rebuilt when that is asked for.
         set.put("b", &newest);
         set.takes_back("b", &newest, 12);
     }

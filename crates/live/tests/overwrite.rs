@@ -116,7 +116,7 @@ fn what_a_refused_replacement_made_is_taken_away() {
     let server = Served::start(options(&mirror(), dir.path()));
     whole(&server);
     ask(&server, "fail b").expect("a has everything");
-    ask(&server, "fail a anyway").expect("it is told");
+    ask(&server, "fail a --force").expect("it is told");
     put(&dir.path().join("short"), 100, &[]);
     for name in ["z.img", "short"] {
         let no = ask(&server, &format!("replace a with {name}")).expect_err("only a holds the data");
@@ -127,7 +127,7 @@ fn what_a_refused_replacement_made_is_taken_away() {
     server.stop();
     let plain = format!("[export.data]\ndevice = \"c\"\n{}", leg("c"));
     let server = Served::start(options(&plain, dir.path()));
-    ask(&server, "fail c anyway").expect("it is told");
+    ask(&server, "fail c --force").expect("it is told");
     let no = ask(&server, "replace c with z.img").expect_err("nothing can fill it");
     assert!(no.contains("no device above it can fill another leg"), "{no}");
     assert!(!dir.path().join("z.img").exists());
@@ -248,9 +248,9 @@ fn the_last_good_leg_is_failed_by_an_explicit_word_only() {
     whole(&server);
     ask(&server, "fail a").expect("b has everything");
     let no = ask(&server, "fail b").expect_err("nobody else has everything");
-    assert!(no.contains("`m` cannot serve without `b`") && no.contains("`fail b anyway`"), "{no}");
+    assert!(no.contains("`m` cannot serve without `b`") && no.contains("`fail b --force`"), "{no}");
     assert_eq!(client.read(0, 512), [7; 512]);
-    ask(&server, "fail b anyway").expect("that is what was said");
+    ask(&server, "fail b --force").expect("that is what was said");
     assert_eq!(server.status()["devices"]["m"]["health"], "failed");
     let answer = ask(&server, "add a").expect("it can be opened");
     assert_eq!(answer["state"], "waiting", "a was left behind by b: {answer}");
@@ -296,7 +296,7 @@ fn a_pid_file_replaces_a_pid_file_only() {
     for text in [&b"dear diary"[..], &[0; 1 << 16][..], &b"12 34\n"[..], &b"99999999999999999999999\n"[..]] {
         std::fs::write(&path, text).expect("a file");
         let no = refused(start());
-        assert!(no.contains("no process number") && no.contains("--pidfile"), "{no}");
+        assert!(no.contains("not a pid file") && no.contains("--pidfile"), "{no}");
         assert_eq!(std::fs::read(&path).expect("it stays"), text);
         assert!(!dir.path().join("c.img").exists(), "nothing is made before");
     }

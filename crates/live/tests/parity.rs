@@ -220,7 +220,7 @@ fn a_leg_is_replaced_by_another_file_while_it_serves() {
     }
     let no = ask(&server, "replace file1 with 2.img").expect_err("it is another leg");
     assert!(no.contains("leg `file2` of this server already"), "{no}");
-    assert!(ask(&server, "lead file1").expect_err("no leg leads").contains("no such command"));
+    assert!(ask(&server, "set-leader file1").expect_err("no leg leads").contains("no such command"));
     assert_eq!(array(&server)["health"], "whole", "what is refused changes nothing");
     ask(&server, "fail file1").expect("the others have everything");
     ask(&server, "replace file1 with a new one.img").expect("the others have everything");
@@ -272,7 +272,7 @@ fn a_difference_that_nobody_made_is_found_and_the_parity_follows_the_data() {
     let changed = byte(0, 20_000);
     let options = options(&plain(""), dir.path());
     let server = Served::start(ServeOptions { create: false, ..options });
-    for (pass, word, differing) in [(1, "report", 2), (2, "mend", 4), (3, "report", 4)] {
+    for (pass, word, differing) in [(1, "check", 2), (2, "repair", 4), (3, "check", 4)] {
         ask(&server, &format!("scrub m {word}")).expect("a parity array is scrubbed");
         common::wait_for("the pass", || (array(&server)["counters"]["scrub_passes"] == pass).then_some(()));
         assert_eq!(array(&server)["counters"]["scrub_differing_blocks"], differing, "pass {pass}");

@@ -239,7 +239,7 @@ fn what_is_told_to_prometheus_is_what_it_reads() {
         client.disconnect();
     }
     let mut pages = vec![page()];
-    say("fail r anyway");
+    say("fail r --force");
     pages.push(page());
     for page in &pages {
         assert_eq!(prometheus::flaws(page), Vec::<String>::new(), "{page}");

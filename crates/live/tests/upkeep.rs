@@ -60,7 +60,7 @@ fn a_leg_is_replaced_by_another_file_while_it_serves() {
     client.flush();
     at_rest(&server);
     assert_eq!(mirror(&server)["counters"]["leader_leg"], 1);
-    ask(&server, "lead a").expect("the legs are equal");
+    ask(&server, "set-leader a").expect("the legs are equal");
     wait_for("a to lead", || (mirror(&server)["counters"]["leader_leg"] == 0).then_some(()));
     at_rest(&server);
     server.stop();
@@ -237,7 +237,7 @@ fn a_difference_that_nobody_made_is_found_and_mended() {
     bytes[135_000] ^= 1;
     std::fs::write(&path, &bytes).expect("it is ours");
     let server = Served::start(ServeOptions { create: false, ..options(&stack(""), dir.path()) });
-    for (pass, word, mended) in [(1, "report", 0), (2, "mend", 4096)] {
+    for (pass, word, mended) in [(1, "check", 0), (2, "repair", 4096)] {
         ask(&server, &format!("scrub m {word}")).expect("a mirror is scrubbed");
         wait_for("the pass", || (mirror(&server)["counters"]["scrub_passes"] == pass).then_some(()));
         let counters = mirror(&server)["counters"].clone();

@@ -95,7 +95,7 @@ impl Experiment {
         self
     }
 
-    /// With an option of the load by its name, as `nandu run` has them: `closed` and `16`.
+    /// With an option of the load by its name, as `nandu run` has them: `iodepth` and `16`.
     ///
     /// # Errors
     /// There is no such option, or the value is none of its.
@@ -247,7 +247,7 @@ mod tests {
         let params = json!({ "requests": 1_000_000, "space": "16 MiB" });
         let long = Experiment::new(STACK).expect("a stack").generate("uniform", &params);
         let asked = AtomicU64::new(0);
-        let error = long.option("closed", "4").expect("an option").watch(&Impatient(&asked));
+        let error = long.option("iodepth", "4").expect("an option").watch(&Impatient(&asked));
         assert_eq!(error.err().map(|e| e.kind), Some(FaultKind::Stopped));
         assert!(asked.into_inner() < 10, "it ends soon after");
     }

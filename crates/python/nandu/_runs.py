@@ -54,7 +54,7 @@ def _work(work: Callable[..., Any], *args: Any, progress: Progress, **named: Any
 def run(stack: Source, trace: Load = None, *, log: bool = False, progress: Progress = False, **options: object) -> Result:
     """Replays a trace on one stack; without a trace the stack's own workloads run.
 
-    `options` are those of `nandu run` with underscores: `fit="wrap"`, `closed=16`, `rate="20000/s"`, `time_scale=0.5`, `warm_up="10%"`,
+    `options` are those of `nandu run` with underscores: `fit="wrap"`, `iodepth=16`, `rate_iops="20000/s"`, `time_scale=0.5`, `warmup="10%"`,
     `repeat=3`, `extend=0`, `limit=1000`, `seed=1`, `precondition="aged"`, `export="data"`. With `log` the result has a row for each
     request. `progress` is `True` for a bar (a line on stderr, or a bar in a notebook), or is called with what is done, the total and a word for
     it. Ctrl-C ends the run; the interpreter's lock is free meanwhile."""
@@ -93,7 +93,7 @@ def sweep(
     maximise: Iterable[str] | str = (),
     metrics: Iterable[str] | str = (),
     search: str | None = None,
-    skip_impossible: bool = False,
+    skip_invalid: bool = False,
     allow_saturated: bool = False,
     allow_unsteady: bool = False,
     set: Mapping[str, object] | None = None,
@@ -116,6 +116,9 @@ def sweep(
     folders that are joined. With a `client` of Dask the points are tasks of its cluster, and the result is the same, byte for byte. Other options are
     those of `run`."""
     by_name = isinstance(what, (str, os.PathLike))
+    if (old := options.pop("skip_impossible", None)) is not None:
+        log.info("`skip_impossible` is now called `skip_invalid`; the old name goes with the next version")
+        skip_invalid = bool(old)
     asked = {
         "what": os.fspath(what) if isinstance(what, (str, os.PathLike)) else "",
         "stack": None if by_name else stack_of(what),
@@ -125,7 +128,7 @@ def sweep(
         "maximise": listed(maximise),
         "metric": listed(metrics),
         "search": search,
-        "skip_impossible": skip_impossible,
+        "skip_invalid": skip_invalid,
         "allow_saturated": allow_saturated,
         "allow_unsteady": allow_unsteady,
         "set": _options(set or {}),

@@ -50,9 +50,9 @@ def zipf(requests: int = 3000) -> nandu.Trace:
 
 
 def test_a_run_is_that_of_the_command() -> None:
-    words = "run small-ssd --trace mixed-zipf --gen requests=3000 --fit wrap --set device.ssd.gc.kind=greedy --warm-up 10% --json"
+    words = "run small-ssd --trace mixed-zipf --gen requests=3000 --fit wrap --set device.ssd.gc.kind=greedy --warmup 10% --json"
     stack = nandu.Stack("small-ssd").set("device.ssd.gc.kind", "greedy")
-    result = nandu.run(stack, zipf(), fit="wrap", warm_up="10%")
+    result = nandu.run(stack, zipf(), fit="wrap", warmup="10%")
     assert result.json == printed(*words.split())
     assert result["provenance"]["stack"] == "small-ssd"
 
@@ -380,10 +380,10 @@ def test_what_is_wrong_is_raised_with_its_place() -> None:
         nandu.Stack("smal-ssd")
     with pytest.raises(nandu.TraceError, match="`1.5` is no whole number"):
         nandu.run("small-ssd", nandu.Trace.generator("mixed-zipf", requests="1.5"))
-    with pytest.raises(nandu.InputError, match="did you mean `closed`"):
+    with pytest.raises(nandu.InputError, match="did you mean `iodepth`"):
         nandu.run("small-ssd", zipf(), close=4)
-    with pytest.raises(nandu.InputError, match="`rate`: cannot be used with `closed`"):
-        nandu.run("small-ssd", zipf(), closed=4, rate=5)
+    with pytest.raises(nandu.InputError, match="`rate_iops`: cannot be used with `iodepth`"):
+        nandu.run("small-ssd", zipf(), iodepth=4, rate_iops=5)
     with pytest.raises(nandu.TraceError, match="there is no column `offset`"):
         nandu.Trace.table({"op": ["r"], "size": [512]}, time=None)
     with pytest.raises(nandu.TraceError, match="row 1: .*-512"):
@@ -405,7 +405,7 @@ def test_others_run_and_hear_of_progress_meanwhile() -> None:
     thread.start()
     load = nandu.Trace.generator("uniform", requests=400_000, space="16 MiB")
     try:
-        nandu.run(MEMORY, load, closed=4, extend=0, progress=lambda *figures: told.append(figures))
+        nandu.run(MEMORY, load, iodepth=4, extend=0, progress=lambda *figures: told.append(figures))
     finally:
         ended.set()
         thread.join()
@@ -417,7 +417,7 @@ def test_an_interrupt_ends_a_run() -> None:
     program = (
         "import nandu\nload = nandu.Trace.generator('uniform', requests=3_000_000, space='16 MiB')\n"
         f"stack = nandu.Stack({MEMORY!r})\nprint('begun', flush=True)\n"
-        "nandu.run(stack, load, closed=4, repeat=1000)\n"
+        "nandu.run(stack, load, iodepth=4, repeat=1000)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout is not None and child.stdout.readline() == "begun\n"

@@ -122,7 +122,7 @@ def test_bars_of_notebooks_are_shown_and_gone(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(marimo, "running_in_notebook", lambda: True)
     monkeypatch.setattr(marimo.status, "progress_bar", Bar)
-    nandu.run("small-ssd", nandu.Trace.generator("mixed-zipf", requests=100_000), fit="wrap", closed=4, extend=0, progress=True)
+    nandu.run("small-ssd", nandu.Trace.generator("mixed-zipf", requests=100_000), fit="wrap", iodepth=4, extend=0, progress=True)
     # A bar for each kind of work, and each is gone at the end.
     bars = " ".join(map(str, told)).split("-1")
     assert bars.pop() == "" and 0 < len(bars) < 4

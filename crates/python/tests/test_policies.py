@@ -75,7 +75,7 @@ def test_a_prefetcher_in_python_brings_what_p_block_brings() -> None:
 
 def test_a_victim_in_python_is_that_of_greedy() -> None:
     stack = nandu.Stack("small-ssd")
-    mine, greedy, fifo = (measured(stack.set("device.ssd.gc.kind", kind), 40_000, closed=4) for kind in ("my-greedy", "greedy", "fifo"))
+    mine, greedy, fifo = (measured(stack.set("device.ssd.gc.kind", kind), 40_000, iodepth=4) for kind in ("my-greedy", "greedy", "fifo"))
     assert mine == greedy != fifo
     gc = {"kind": "my-greedy"}
     assert stack.set("device.ssd.gc", gc).to_toml() != stack.to_toml()
@@ -348,7 +348,7 @@ def of_dies(kind: str) -> nandu.Stack:
 
 
 def test_a_scheduler_in_python_serves_the_dies_of_a_drive() -> None:
-    mine, drr = (measured(of_dies(kind), 20_000, closed=8) for kind in ("my-drr", "drr"))
+    mine, drr = (measured(of_dies(kind), 20_000, iodepth=8) for kind in ("my-drr", "drr"))
     assert mine == drr
 
 
@@ -471,7 +471,7 @@ def test_on_any_load_classes_decide_what_rust_decides(load: list[tuple[str, int,
     ahead = {"kind": "p-block", "lookahead": "32 KiB"}
     pairs.append((cache("my-lru", "my-blocks-behind", blocks=blocks), cache("lru", ahead, blocks=blocks)))
     for mine, ours in pairs:
-        one, two = (nandu.run(stack, trace, closed=2, extend=0) for stack in (mine, ours))
+        one, two = (nandu.run(stack, trace, iodepth=2, extend=0) for stack in (mine, ours))
         assert one["all"] == two["all"] and one["histogram"] == two["histogram"]
     # The misses of a curve are those of a plain model of 2Q: a queue for new lines, and a list for those asked for again.
     (point,) = nandu.mrc(trace, ["my-2q"], [blocks])["points"]
@@ -592,7 +592,7 @@ def test_a_wrong_range_and_a_wrong_block_say_what_is_right() -> None:
         with pytest.raises(ValueError, match="in order and without overlap"):
             measured(cache("lru", "back"))
         with pytest.raises(ValueError, match="the place of a block that gains"):
-            measured(nandu.Stack("small-ssd").set("device.ssd.gc.kind", "any-0"), 40_000, closed=4)
+            measured(nandu.Stack("small-ssd").set("device.ssd.gc.kind", "any-0"), 40_000, iodepth=4)
     finally:
         nandu.register("back")(own.BlocksBehind)
         nandu.register("any-0")(own.Greedy)
@@ -719,7 +719,7 @@ def test_an_interrupt_ends_a_run_with_a_class() -> None:
     program = (
         f"import sys\nsys.path.insert(0, {str(OWN.parent)!r})\nimport nandu, own_policies\n"
         f"stack = nandu.Stack({cache('my-lru')!r})\nload = nandu.Trace.generator('uniform', requests=3_000_000, space='16 MiB')\n"
-        "print('begun', flush=True)\nnandu.run(stack, load, closed=4, repeat=1000)\n"
+        "print('begun', flush=True)\nnandu.run(stack, load, iodepth=4, repeat=1000)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout is not None and child.stdout.readline() == "begun\n"

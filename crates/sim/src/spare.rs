@@ -29,7 +29,6 @@ impl Drive {
             return None;
         }
         graph.machine(node).counters(&mut counters);
-        let counted = |name| counters.iter().find(|c| c.name == name).map(|c| c.value);
         let (mut flash, mut cleared, mut blocks) = (0, 0, 0);
         for region in &regions {
             let bytes = u128::from(region.cells) * u128::from(region.bits_per_cell) / 8;
@@ -39,8 +38,9 @@ impl Drive {
             blocks += region.blocks;
         }
         let block = flash / blocks.max(1);
-        let left = counted("free_blocks")?.saturating_mul(block);
-        Some(Drive { flash, programmed: counted("nand_bytes_written")?, cleared, left })
+        let left = Counter::find(&counters, "free_blocks")?.saturating_mul(block);
+        let programmed = Counter::find(&counters, "nand_bytes_written")?;
+        Some(Drive { flash, programmed, cleared, left })
     }
 
     /// What it used up beyond what it cleared, where that is more than a fifth of what it programmed, as much as the rounds of a run may

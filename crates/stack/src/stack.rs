@@ -240,12 +240,12 @@ impl Stack {
         let mut names: Vec<String> = known.iter().map(|k| (*k).into()).collect();
         names.dedup();
         let reason = Reason::UnknownWord {
-            what: "planted fault".into(),
+            what: "bug".into(),
             word: word.clone(),
             nearest: nearest(word, known).map(str::to_string),
             known: names,
         };
-        Err(Problem { at: At::Option("--plant"), reason }.into())
+        Err(Problem { at: At::Option("--inject-bug"), reason }.into())
     }
 
     /// What has areas is used by devices that name one of them: its limits hold for none of them.

@@ -124,7 +124,7 @@ fn names_must_be_known() {
     );
     assert_eq!(
         wrong(&GOOD.replace("[device.memory]", "[device.\"a b\"]")),
-        "s.toml:9:9: `a b` cannot be a name: use up to 64 letters, digits, `-` and `_`"
+        "s.toml:9:9: `a b` is not a valid name: use up to 64 letters, digits, `-` and `_`"
     );
 }
 
@@ -132,11 +132,11 @@ fn names_must_be_known() {
 fn the_graph_must_be_whole() {
     assert_eq!(
         wrong(&GOOD.replace("below = \"memory\"", "below = \"part\"")),
-        "s.toml:4:9: devices stand on each other: `part` -> `part`"
+        "s.toml:4:9: device cycle: `part` -> `part`"
     );
     assert_eq!(
         wrong(&format!("{GOOD}\n[device.spare]\nkind = \"memory\"\nsize = \"1 MiB\"\n")),
-        "s.toml:13:9: device `spare` is not used: no export stands on it"
+        "s.toml:13:9: unused device `spare`: no export reaches it"
     );
     assert_eq!(
         wrong("[device.m]\nkind = \"memory\"\nsize = 8192"),
@@ -208,7 +208,7 @@ fn a_planted_fault_must_belong_to_the_stack() {
     assert!(build("slice.off-by-one").is_ok());
     assert_eq!(
         build("slice.off-by-two").unwrap_err().to_string(),
-        "--plant: unknown planted fault `slice.off-by-two`; did you mean `slice.off-by-one`?"
+        "--inject-bug: unknown bug `slice.off-by-two`; did you mean `slice.off-by-one`?"
     );
 }
 

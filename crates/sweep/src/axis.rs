@@ -1,6 +1,6 @@
-//! One thing that varies: its steps, and the knobs that each step sets.
+//! One thing that varies: its steps, and the parameters that each step sets.
 //!
-//! A step may set several knobs at once, and leave some out: the share of SLC in a hybrid changes two capacities, and at its ends
+//! A step may set several parameters at once, and leave some out: the share of SLC in a hybrid changes two capacities, and at its ends
 //! one of the rings is gone.
 
 use crate::error::SweepError;
@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 /// Most steps of an axis.
 pub const STEPS: usize = 4096;
 
-/// What a step does to one knob of the stack file.
+/// What a step does to one parameter of the stack file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// The dotted path of the knob, for example `device.disk.spin_down`.
+    /// The dotted path of the parameter, for example `device.disk.spin_down`.
     pub path: String,
-    /// Its value as TOML or text; `None` leaves the knob or table out.
+    /// Its value as TOML or text; `None` leaves the parameter or table out.
     pub value: Option<String>,
 }
 
@@ -71,14 +71,20 @@ impl Axis {
         Ok(Axis { name: name.into(), steps })
     }
 
-    /// An axis over one knob.
-    pub fn of_knob(name: &str, knob: &str, values: Vec<(String, String)>) -> Result<Axis, SweepError> {
-        let step =
-            |(name, value)| Step { name, settings: vec![Setting { path: knob.into(), value: Some(value) }] };
+    /// An axis over one parameter.
+    pub fn of_parameter(
+        name: &str,
+        parameter: &str,
+        values: Vec<(String, String)>,
+    ) -> Result<Axis, SweepError> {
+        let step = |(name, value)| Step {
+            name,
+            settings: vec![Setting { path: parameter.into(), value: Some(value) }],
+        };
         Axis::new(name, values.into_iter().map(step).collect())
     }
 
-    /// `PATH=VALUE,VALUE,..`, `PATH=FROM..TO+STEP` or `PATH=FROM..TO*FACTOR`; several knobs that change together are
+    /// `PATH=VALUE,VALUE,..`, `PATH=FROM..TO+STEP` or `PATH=FROM..TO*FACTOR`; several parameters that change together are
     /// parted by `;` and have as many values each.
     pub fn parse(text: &str) -> Result<Axis, SweepError> {
         let place = format!("--axis {text}");
@@ -89,24 +95,24 @@ impl Axis {
                 "write PATH=VALUE,VALUE or PATH=FROM..TO+STEP, for example device.disk.spin_down=2 s,5 s,10 s",
             )
         };
-        let mut knobs: Vec<(&str, Vec<String>)> = Vec::new();
+        let mut parameters: Vec<(&str, Vec<String>)> = Vec::new();
         for part in outside(text, ';') {
             let (path, values) = part.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
             let (path, values) = (path.trim(), values.trim());
             if path.is_empty() || values.is_empty() {
                 return Err(wrong("the path or the values are missing"));
             }
-            knobs.push((path, listed(values).map_err(|why| wrong(&why))?));
+            parameters.push((path, listed(values).map_err(|why| wrong(&why))?));
         }
-        let Some((first, values)) = knobs.first() else { return Err(wrong("it is empty")) };
-        if let Some((path, other)) = knobs.iter().find(|k| k.1.len() != values.len()) {
+        let Some((first, values)) = parameters.first() else { return Err(wrong("it is empty")) };
+        if let Some((path, other)) = parameters.iter().find(|k| k.1.len() != values.len()) {
             let what = format!("`{first}` has {} values and `{path}` has {}", values.len(), other.len());
             return Err(wrong(&what));
         }
         let name = first.rsplit('.').next().unwrap_or(first);
         let steps = values.iter().enumerate().map(|(i, value)| Step {
             name: value.clone(),
-            settings: knobs
+            settings: parameters
                 .iter()
                 .map(|(path, values)| Setting { path: (*path).into(), value: Some(values[i].clone()) })
                 .collect(),

@@ -12,7 +12,7 @@
 //!
 //! [[axis]]
 //! name = "rest"
-//! knob = "device.disk.spin_down"
+//! parameter = "device.disk.spin_down"
 //! values = ["2 s", "5 s", "10 s"]         # or from, to and by or times
 //!
 //! [[axis]]
@@ -72,8 +72,8 @@ pub struct SweepFile {
     #[serde(default)]
     pub search: Option<String>,
     /// Whether points that cannot be built are left out instead of refused.
-    #[serde(default)]
-    pub skip_impossible: bool,
+    #[serde(default, alias = "skip_impossible")]
+    pub skip_invalid: bool,
     /// Whether points count where requests came faster than they were served.
     #[serde(default)]
     pub allow_saturated: bool,
@@ -86,10 +86,11 @@ pub struct SweepFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AxisTable {
-    /// Its name; without it the last part of the knob.
+    /// Its name; without it the last part of the parameter.
     pub name: Option<String>,
-    /// The dotted path of the one knob that varies.
-    pub knob: Option<String>,
+    /// The dotted path of the one parameter that varies.
+    #[serde(alias = "knob")]
+    pub parameter: Option<String>,
     /// Its values.
     pub values: Option<Vec<Value>>,
     /// Or the first of a range.
@@ -100,20 +101,20 @@ pub struct AxisTable {
     pub by: Option<Value>,
     /// Or the factor from one to the next.
     pub times: Option<Value>,
-    /// Or steps that set several knobs each.
+    /// Or steps that set several parameters each.
     pub step: Option<Vec<StepTable>>,
 }
 
-/// One step that sets several knobs.
+/// One step that sets several parameters.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepTable {
     /// What tables call it.
     pub name: String,
-    /// Knobs with their values.
+    /// Parameters with their values.
     #[serde(default)]
     pub set: BTreeMap<String, Value>,
-    /// Knobs and tables to leave out.
+    /// Parameters and tables to leave out.
     #[serde(default)]
     pub unset: Vec<String>,
 }
@@ -229,17 +230,17 @@ fn shown(value: &Value) -> String {
 }
 
 fn axis(index: usize, table: &AxisTable) -> Result<Axis, SweepError> {
-    let last = table.knob.as_deref().and_then(|k| k.rsplit('.').next());
+    let last = table.parameter.as_deref().and_then(|k| k.rsplit('.').next());
     let name = table.name.as_deref().or(last).unwrap_or_default();
     let place = if name.is_empty() { format!("axis number {}", index + 1) } else { format!("axis `{name}`") };
-    let forms = "give `knob` with `values`, `knob` with `from`, `to` and `by` or `times`, or `name` with `[[axis.step]]`";
+    let forms = "give `parameter` with `values`, `parameter` with `from`, `to` and `by` or `times`, or `name` with `[[axis.step]]`";
     let wrong = |what: &str| SweepError::bad(place.clone(), what, forms);
     let ranged = [&table.from, &table.to, &table.by, &table.times].iter().any(|v| v.is_some());
-    match (&table.knob, &table.values, &table.step) {
-        (Some(knob), Some(values), None) if !ranged => {
-            Axis::of_knob(name, knob, values.iter().map(|v| (shown(v), v.to_string())).collect())
+    match (&table.parameter, &table.values, &table.step) {
+        (Some(parameter), Some(values), None) if !ranged => {
+            Axis::of_parameter(name, parameter, values.iter().map(|v| (shown(v), v.to_string())).collect())
         }
-        (Some(knob), None, None) => {
+        (Some(parameter), None, None) => {
             let (Some(from), Some(to)) = (&table.from, &table.to) else {
                 return Err(wrong("it has no values"));
             };
@@ -250,7 +251,7 @@ fn axis(index: usize, table: &AxisTable) -> Result<Axis, SweepError> {
                 _ => return Err(wrong("a range has either `by` or `times`")),
             };
             let values = range(&shown(from), &shown(to), pace, STEPS).map_err(|why| wrong(&why))?;
-            Axis::of_knob(name, knob, values.into_iter().map(|v| (v.clone(), v)).collect())
+            Axis::of_parameter(name, parameter, values.into_iter().map(|v| (v.clone(), v)).collect())
         }
         (None, None, Some(steps)) if !ranged && table.name.is_some() => {
             Axis::new(name, steps.iter().map(|s| step(s, &place)).collect::<Result<_, _>>()?)
@@ -281,7 +282,7 @@ metric = ["iops"]
 [load]
 trace = "mixed-zipf"
 [[axis]]
-knob = "device.disk.spin_down"
+parameter = "device.disk.spin_down"
 values = ["2 s", 5, 0.5]
 [[axis]]
 name = "ratio"

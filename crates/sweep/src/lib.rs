@@ -1,6 +1,6 @@
 //! Sweeps: many variants of one stack under the same requests, and the best of them.
 //!
-//! A [`Space`] is the product of [`axis::Axis`]es: each step of an axis sets or leaves out knobs of the stack file. [`mod@survey`]
+//! A [`Space`] is the product of [`axis::Axis`]es: each step of an axis sets or leaves out parameters of the stack file. [`mod@survey`]
 //! builds every point once, so that what cannot be built is known before the first run. [`mod@measure`] runs
 //! points on all cores and appends each to a [`Journal`], which another start takes up. [`outcome`] holds the figures
 //! against [`bound`]s, finds the [`pareto`] front and the best point; [`table`] writes all points as Parquet, [`best`]

@@ -28,7 +28,7 @@ pub struct Space {
 impl Space {
     /// The product of `axes` without what `skips` leave out.
     pub fn new(axes: Vec<Axis>, skips: &[Skip]) -> Result<Space, SweepError> {
-        let right = "vary fewer knobs, or fewer values of each";
+        let right = "vary fewer parameters, or fewer values of each";
         let product =
             axes.iter().try_fold(1usize, |n, a| n.checked_mul(a.steps.len()).filter(|n| *n <= PRODUCT));
         let Some(product) = product else {
@@ -84,7 +84,7 @@ impl Space {
         self.steps(point).into_iter().zip(&self.axes).map(|(s, a)| a.steps[s].name.as_str()).collect()
     }
 
-    /// What makes the base stack that of `point`. What is left out comes last: one axis may leave out the device whose knob
+    /// What makes the base stack that of `point`. What is left out comes last: one axis may leave out the device whose parameter
     /// another sets.
     pub fn settings(&self, point: usize) -> Vec<&Setting> {
         let steps = self.steps(point).into_iter().zip(&self.axes);
@@ -109,7 +109,7 @@ impl Space {
     }
 }
 
-/// No two axes have one name or set one knob.
+/// No two axes have one name or set one parameter.
 fn apart(axes: &[Axis]) -> Result<(), SweepError> {
     for (i, axis) in axes.iter().enumerate() {
         let place = || format!("axis `{}`", axis.name);
@@ -123,7 +123,7 @@ fn apart(axes: &[Axis]) -> Result<(), SweepError> {
             }
             if let Some(path) = paths(other).into_iter().find(|p| mine.contains(p)) {
                 let what = format!("`{path}` is also set by axis `{}`", other.name);
-                return Err(SweepError::bad(place(), what, "a knob belongs to one axis"));
+                return Err(SweepError::bad(place(), what, "a parameter belongs to one axis"));
             }
         }
     }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_knob_belongs_to_one_axis_and_points_are_bounded() {
+    fn a_parameter_belongs_to_one_axis_and_points_are_bounded() {
         let two = |a: &str, b: &str| {
             let axes = vec![Axis::parse(a).unwrap(), Axis::parse(b).unwrap()];
             Space::new(axes, &[]).map(|_| ()).unwrap_err().to_string()

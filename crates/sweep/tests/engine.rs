@@ -37,7 +37,7 @@ set = { "device.s.planes_per_die" = 1 }
 name = "2"
 set = { "device.s.planes_per_die" = 2 }
 [[axis]]
-knob = "device.s.spare_factor"
+parameter = "device.s.spare_factor"
 values = [0.2, 0.3]
 "#;
 

@@ -279,7 +279,7 @@ fn marginal(program: &Path, folder: &Path, count: &Count) -> Result<u64, String>
 fn instructions(program: &Path, folder: &Path, count: &Count, passes: u64) -> Result<u64, String> {
     let mut words = run_words(folder, count.stack, count.requests, passes, count.precondition);
     if count.outstanding > 0 {
-        words.extend(["--closed".into(), count.outstanding.to_string()]);
+        words.extend(["--iodepth".into(), count.outstanding.to_string()]);
     }
     count_of(program, words).map(|(count, _)| count)
 }

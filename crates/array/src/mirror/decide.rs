@@ -74,7 +74,7 @@ pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenHow) -> Result<S
     for (leg, name) in found.iter().zip(names) {
         if *leg == Found::Foreign {
             let why = format!("leg `{name}` holds something that is no leg of a mirror");
-            let remedy = "name another device; if its records are damaged, start with salvage, and the other leg goes on alone";
+            let remedy = "name another device; if its records are damaged, start with --salvage, and the other leg goes on alone";
             return refused(why, &format!("{remedy}; or {EMPTY_IT}, if nothing in it is needed"));
         }
     }
@@ -85,7 +85,7 @@ pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenHow) -> Result<S
         (Found::Blank, Found::Blank) if how.create => Ok(Start::Fresh),
         (Found::Blank, Found::Blank) => refused(
             "both legs are blank",
-            "start once with create if they are new; if they held a mirror and have another length since, `nandu examine` says which they had",
+            "start once with --create if they are new; if they held a mirror and have another length since, `nandu examine` says which they had",
         ),
         (Found::Blank, _) => {
             refused(format!("leg `{}` is blank and the other is missing", names[0]), "add both legs")
@@ -95,7 +95,7 @@ pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenHow) -> Result<S
         }
         (Found::Unread, Found::Unread) => refused(
             "the records of both legs cannot be read",
-            "start with salvage to make the first leg a new set",
+            "start with --salvage to make the first leg a new set",
         ),
         _ => Err(OpenError::Gone { device: format!("{} and {}", names[0], names[1]) }),
     }
@@ -125,10 +125,10 @@ fn one(
             names[1 - y],
             names[y]
         );
-        return refused(why, "start with salvage, or with alone, to go on without it");
+        return refused(why, "start with --salvage, or with --force-degraded, to go on without it");
     }
     let why = format!("leg `{}` was one of a pair, and the other may hold newer data", names[y]);
-    refused(why, "add the other leg, or start with alone to give up what only the other leg holds")
+    refused(why, "add the other leg, or start with --force-degraded and lose what only the other leg holds")
 }
 
 fn both(a: &Superblock, b: &Superblock, names: &[String; 2], how: OpenHow) -> Result<Start, OpenError> {
@@ -159,7 +159,7 @@ fn both(a: &Superblock, b: &Superblock, names: &[String; 2], how: OpenHow) -> Re
                 (false, false) => {
                     let why = format!("leg `{}` is old: {}", names[1 - y], behind(place, &names[y]));
                     let remedy = format!(
-                        "put the leg that was used last in its place; or start with alone to go on from `{}`, and then \
+                        "put the leg that was used last in its place; or start with --force-degraded to go on from `{}`, and then \
                          `add {}` copies it in full",
                         names[y],
                         names[1 - y]
@@ -332,11 +332,11 @@ mod tests {
         // one: Solo
         assert_eq!(start(Valid(solo(0, 6)), Absent, plain), Ok(Start::Solo(0)));
         // one: Pair
-        assert!(start(Valid(sb(0, 5)), Absent, create).is_err_and(|e| e.contains("alone")));
+        assert!(start(Valid(sb(0, 5)), Absent, create).is_err_and(|e| e.contains("--force-degraded")));
         assert_eq!(start(Valid(sb(0, 5)), Absent, alone), Ok(Start::Alone(0)));
         assert_eq!(start(Valid(sb(1, 5)), Absent, alone), Ok(Start::Alone(0)));
         // one: Opening
-        assert!(start(Valid(opening(0, 5)), Absent, plain).is_err_and(|e| e.contains("alone")));
+        assert!(start(Valid(opening(0, 5)), Absent, plain).is_err_and(|e| e.contains("--force-degraded")));
         assert_eq!(start(Valid(opening(1, 5)), Absent, alone), Ok(Start::Alone(0)));
         // one valid, other blank
         assert!(start(Valid(solo(0, 5)), Blank, plain).is_err_and(|e| e.contains("blank")));
@@ -367,7 +367,7 @@ mod tests {
             assert!(start(Absent, damaged, salvage).is_err(), "the missing one may lead");
         }
         assert!(
-            start(Valid(sb(0, 5)), Absent, salvage).is_err_and(|e| e.contains("alone")),
+            start(Valid(sb(0, 5)), Absent, salvage).is_err_and(|e| e.contains("--force-degraded")),
             "nothing is damaged"
         );
         assert_eq!(start(Blank, Blank, OpenHow { create: true, ..salvage }), Ok(Start::Fresh));

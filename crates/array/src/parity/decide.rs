@@ -127,7 +127,7 @@ impl Parity {
                 return Err(refused(why, "put the legs that were used last in their places"));
             }
             if !self.how.alone && !self.how.salvage {
-                let remedy = "put the leg that was used last in its place; or start with alone, and the others go on without it";
+                let remedy = "put the leg that was used last in its place; or start with --force-degraded, and the others go on without it";
                 return Err(refused(why, remedy));
             }
             bits(old).for_each(|l| found[l] = None);

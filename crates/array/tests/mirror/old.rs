@@ -231,7 +231,7 @@ fn a_start_says_how_old_a_leg_is() {
     *w.disk(B) = copies[B].clone();
     let why = refusal(w.open(PLAIN));
     assert!(why.contains("leg `b` is old: `a` was opened, or went on alone, 3 times since"), "{why}");
-    assert!(why.contains("start with alone to go on from `a`"), "{why}");
+    assert!(why.contains("start with --force-degraded to go on from `a`"), "{why}");
     *w.disk(B) = newest;
     w.open(PLAIN).expect("nothing was written to either");
     w.read_all();

@@ -127,7 +127,7 @@ fn a_pair_leg_alone_starts_only_when_told() {
         w.wait(&[unflushed]);
         w.cut();
         w.disk(1 - leg).lost = true;
-        assert!(refusal(w.open(PLAIN)).contains("alone"));
+        assert!(refusal(w.open(PLAIN)).contains("--force-degraded"));
         w.cut();
         w.open(ALONE).expect("told to");
         w.read_all();

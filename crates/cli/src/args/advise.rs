@@ -54,8 +54,8 @@ pub struct AdviseArgs {
     /// Least lifetime of the flash, by its most worn block: 5y
     #[arg(long, value_name = "YEARS", value_parser = nandu_experiment::advise::life)]
     pub life: Option<u64>,
-    /// A further bound, for example 'read_p99<=1 ms'; `nandu list figures` shows the figures
-    #[arg(long, value_name = "FIGURE<=LIMIT|FIGURE>=LIMIT")]
+    /// A further bound, for example 'read_p99<=1 ms'; `nandu list metrics` shows the metrics
+    #[arg(long, value_name = "METRIC<=LIMIT|METRIC>=LIMIT")]
     pub bound: Vec<String>,
     /// Prices (TOML) in place of the rough ones that are built in
     #[arg(long, value_name = "FILE.toml")]
@@ -82,11 +82,11 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "HOW", value_parser = fit_parser())]
     pub fit: Option<Fit>,
     /// Factor on the times between arrivals: 0.5 sends twice as fast
-    #[arg(long, value_name = "FACTOR", value_parser = time_scale, conflicts_with = "closed")]
+    #[arg(long, value_name = "FACTOR", value_parser = time_scale, conflicts_with = "iodepth")]
     pub time_scale: Option<Ratio>,
-    /// Keep N requests outstanding, whatever the arrival times
+    /// Keep N requests outstanding, whatever the arrival times (closed loop)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub closed: Option<u32>,
+    pub iodepth: Option<u32>,
     /// Have the load begin again up to N times while the stack is not steady, as for `nandu run`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub extend: Option<u32>,

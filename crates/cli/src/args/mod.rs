@@ -1,6 +1,7 @@
 //! What can be typed: commands, options, and the examples that each help ends with (the tests run them).
 
 mod advise;
+pub(crate) mod renamed;
 mod sweep;
 mod trace;
 mod values;
@@ -43,7 +44,7 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-    /// Say nothing on stderr but errors.
+    /// Print only errors.
     // Its place in a help is not to move with the number of commands.
     #[arg(long, short, global = true, display_order = 15)]
     pub quiet: bool,
@@ -61,7 +62,7 @@ pub enum Command {
     /// Replay the same trace on several stacks, side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
-    /// Hold two results against each other
+    /// Compare two results
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
     /// Vary a stack, run all variants on all cores, and find the best that meets the bounds
@@ -87,7 +88,7 @@ pub enum Command {
     Ctl(CtlArgs),
     /// Say what lies on files and devices: which set, which member, how it stands, and what a start would do
     #[command(
-        after_help = "Examples:\n  nandu examine a.img b.img\n  nandu examine /dev/sdb /dev/sdc --json\n\nFiles and devices are only read. What is said of a start is without --create and --alone. Members are called by their files here; `nandu ctl` knows them by the names of the stack file."
+        after_help = "Examples:\n  nandu examine a.img b.img\n  nandu examine /dev/sdb /dev/sdc --json\n\nFiles and devices are only read. What is said of a start is without --create and --force-degraded. Members are called by their files here; `nandu ctl` knows them by the names of the stack file."
     )]
     Examine(ExamineArgs),
     /// Make a set of blank files or devices, and the stack file that serves it
@@ -99,9 +100,9 @@ pub enum Command {
     /// End a running server cleanly and wait for that
     #[command(after_help = "Example:\n  nandu stop /run/nandu.ctl")]
     Stop(StopArgs),
-    /// What there is: machines with their options, profiles, generators, formats, planted faults, figures, stacks
+    /// List devices with their options, policies, profiles, generators, formats, metrics, bugs to inject, stacks
     #[command(
-        after_help = "Examples:\n  nandu list\n  nandu list machines\n  nandu list ssd\n  nandu list generators --json"
+        after_help = "Examples:\n  nandu list\n  nandu list devices\n  nandu list ssd\n  nandu list generators --json"
     )]
     List(ListArgs),
     /// Check stack files and show their devices with capacities and limits
@@ -155,9 +156,9 @@ that do not lie on the members have their defaults. Nothing on the members is ch
 const RUN_EXAMPLES: &str = "\
 Examples:
   nandu run page-map --trace mixed-zipf --gen requests=100000
-  nandu run stacks/stripe.toml --trace uniform --gen requests=20000 --closed 16
+  nandu run stacks/stripe.toml --trace uniform --gen requests=20000 --iodepth 16
   nandu run small-ssd --trace mixed-zipf --gen requests=50000 --fit wrap --verify
-  nandu run small-ssd --trace mixed-zipf --limit 50000 --slowest 5 --lanes lanes.json
+  nandu run small-ssd --trace mixed-zipf --limit 50000 --slowest 5 --timeline timeline.json
   nandu run my.toml --trace WebSearch1.spc.zst --fit compact --report result.html";
 
 const COMPARE_EXAMPLES: &str = "\
@@ -189,7 +190,7 @@ Examples:
   nandu reproduce tpc-ftl --quick
   nandu reproduce segment-prefetch --quick
   nandu reproduce tpc-ftl --quick --report tpc-ftl.html
-  nandu reproduce tpc-ftl --recorded financial1=Financial1.spc.zst
+  nandu reproduce tpc-ftl --trace financial1=Financial1.spc.zst
 
 What counts as reproduced was set before the measurement: experiments/*/expected.json.";
 
@@ -197,9 +198,9 @@ const VERIFY_EXAMPLES: &str = "\
 Examples:
   nandu verify --seeds 20
   nandu verify faulty --seeds 10 --crash
-  nandu verify ssd --seeds 50 --crash --plant ssd.stale-map
+  nandu verify ssd --seeds 50 --crash --inject-bug ssd.stale-map
 
-With --plant, exit code 0 says that the fault was found.";
+With --inject-bug, exit code 0 says that the bug was found.";
 
 const PROBE_EXAMPLES: &str = "\
 Examples:
@@ -214,7 +215,7 @@ Examples:
   nandu ctl /run/nandu.ctl status
   nandu ctl /run/nandu.ctl add leg-b
   nandu ctl /run/nandu.ctl replace leg-b with /srv/new.img
-  nandu ctl /run/nandu.ctl scrub mirror report";
+  nandu ctl /run/nandu.ctl scrub mirror check";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -238,20 +239,20 @@ pub struct LoadArgs {
     #[arg(long, value_name = "HOW", value_parser = fit_parser())]
     pub fit: Option<Fit>,
     /// Factor on the times between arrivals: 0.5 sends twice as fast
-    #[arg(long, value_name = "FACTOR", value_parser = time_scale, conflicts_with_all = ["closed", "rate"])]
+    #[arg(long, value_name = "FACTOR", value_parser = time_scale, conflicts_with_all = ["iodepth", "rate_iops"])]
     pub time_scale: Option<Ratio>,
-    /// Keep N requests outstanding, whatever the arrival times
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), conflicts_with = "rate")]
-    pub closed: Option<u32>,
+    /// Keep N requests outstanding, whatever the arrival times (closed loop)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), conflicts_with = "rate_iops")]
+    pub iodepth: Option<u32>,
     /// Send N requests per second, whatever the arrival times
     #[arg(long, value_name = "N/s", value_parser = rate)]
-    pub rate: Option<Span>,
-    /// Most requests outstanding; later arrivals wait in front of the stack [default: 65536]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "closed")]
-    pub cap: Option<u32>,
+    pub rate_iops: Option<Span>,
+    /// Maximum number of outstanding requests; later arrivals wait in front of the stack [default: 65536]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "iodepth")]
+    pub max_outstanding: Option<u32>,
     /// Requests at the start that do not count: a number, or a share such as 10%
     #[arg(long, value_name = "N|%")]
-    pub warm_up: Option<WarmUp>,
+    pub warmup: Option<WarmUp>,
     /// Replay the trace N times in a row
     #[arg(long, value_name = "N", value_parser = repeats)]
     pub repeat: Option<u32>,
@@ -286,10 +287,10 @@ impl LoadArgs {
             settings: self.settings.clone(),
             fit: self.fit,
             time_scale: self.time_scale,
-            closed: self.closed,
-            rate: self.rate,
-            cap: self.cap,
-            warm_up: self.warm_up,
+            closed: self.iodepth,
+            rate: self.rate_iops,
+            cap: self.max_outstanding,
+            warm_up: self.warmup,
             repeat: self.repeat,
             extend: self.extend,
             limit: self.limit,
@@ -299,6 +300,7 @@ impl LoadArgs {
             export: self.export.clone(),
             seed: None,
             precondition: None,
+            notes: Vec::new(),
         }
     }
 }
@@ -317,7 +319,7 @@ pub struct StackArgs {
     /// overwritten at random until write amplification no longer changes.
     #[arg(long, value_name = "STATE", default_value = "filled", value_parser = precondition)]
     pub precondition: Precondition,
-    /// Seed of everything that is drawn. Same seed, same bytes out
+    /// Random seed; equal seeds give byte-identical output
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
@@ -349,7 +351,7 @@ pub struct DemoArgs {
     /// Replace the file of --report, also one that Nandu did not write
     #[arg(long)]
     pub force: bool,
-    /// Seed of everything that is drawn
+    /// Random seed; equal seeds give byte-identical output
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
@@ -363,12 +365,12 @@ pub struct ExplainArgs {
     pub slowest: Option<u32>,
     /// Write every request with its critical path, as comma-separated values
     #[arg(long, value_name = "FILE.csv")]
-    pub log: Option<PathBuf>,
-    /// Write what every lane of every device did, for ui.perfetto.dev or chrome://tracing
+    pub request_log: Option<PathBuf>,
+    /// Write what every die, channel and head did and when, for ui.perfetto.dev or chrome://tracing
     #[arg(long, value_name = "FILE.json")]
-    pub lanes: Option<PathBuf>,
-    /// When the lanes are watched, from the start of the replay, such as 10ms..12ms [default: around the slowest request]
-    #[arg(long, value_name = "FROM..TO", value_parser = window, requires = "lanes")]
+    pub timeline: Option<PathBuf>,
+    /// The time that the timeline shows, from the start of the replay, such as 10ms..12ms [default: around the slowest request]
+    #[arg(long, value_name = "FROM..TO", value_parser = window, requires = "timeline")]
     pub window: Option<(Span, Span)>,
 }
 
@@ -378,11 +380,11 @@ pub struct RunArgs {
     /// Stack file, or name of a built-in stack
     pub stack: String,
     /// Check every read of the run against what was written, and the machines' own invariants
-    #[arg(long, conflicts_with_all = ["slowest", "log", "lanes"])]
+    #[arg(long, conflicts_with_all = ["slowest", "request_log", "timeline"])]
     pub verify: bool,
     /// Also run each workload alone, to say by how much its tenant is slowed down
-    #[arg(long, conflicts_with_all = ["verify", "slowest", "log", "lanes"])]
-    pub alone: bool,
+    #[arg(long, conflicts_with_all = ["verify", "slowest", "request_log", "timeline"])]
+    pub slowdown: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub load: LoadArgs,
@@ -453,14 +455,14 @@ pub struct ReproduceArgs {
     pub requests: Option<u64>,
     /// Replay a recorded trace in place of the generator of that name; may be given several times
     #[arg(long, value_name = "NAME=FILE", value_parser = set)]
-    pub recorded: Vec<(String, String)>,
+    pub trace: Vec<(String, String)>,
     /// Only the claims of this number, or with a case behind it only that; for the variants that must not pass
     #[arg(long, value_name = "CLAIM", hide = true)]
     pub only: Vec<String>,
     /// Put text in place of other text in the experiment's stack files and options; for the variants that must not pass
     #[arg(long, num_args = 2, value_names = ["FROM", "TO"], hide = true)]
     pub instead: Vec<String>,
-    /// Seed of everything that is drawn. Same seed, same bytes out
+    /// Random seed; equal seeds give byte-identical output
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Runs at the same time [default: one for each core]
@@ -482,27 +484,27 @@ pub struct VerifyArgs {
     /// The first seed; a failure says which to give
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub first_seed: u64,
-    /// Cut the power at drawn moments
+    /// Cut the power at random moments
     #[arg(long)]
     pub crash: bool,
     /// Demand more than stacks promise: what was acknowledged survives, flushed or not. Counts every seed that fails
     #[arg(long)]
-    pub acknowledged: bool,
-    /// Plant a fault, to show that it is found; `nandu list plants` shows them, `all` takes each in turn. Without a
-    /// stack, stacks around such a machine are drawn
-    #[arg(long, value_name = "FAULT")]
-    pub plant: Option<String>,
+    pub durable_acks: bool,
+    /// Put a bug into a device, to show that it is found; `nandu list bugs` shows them, `all` takes each in turn. Without a
+    /// stack, stacks around such a device are drawn
+    #[arg(long, value_name = "BUG")]
+    pub inject_bug: Option<String>,
     /// Leave the sizes of a large stack as they are; else they are divided until a seed takes a moment
     #[arg(long)]
     pub full_size: bool,
     /// Print every request and answer; with one seed only
     #[arg(long)]
-    pub log: bool,
+    pub print_requests: bool,
     /// Seeds run at the same time [default: one for each core]
     #[arg(long, short, value_name = "N", value_parser = jobs())]
     pub jobs: Option<usize>,
     /// Print JSON with stable field names
-    #[arg(long, conflicts_with = "log")]
+    #[arg(long, conflicts_with = "print_requests")]
     pub json: bool,
 }
 
@@ -635,7 +637,7 @@ pub struct ServeArgs {
     /// Address of the port. NBD has no password: anything but localhost is open to whoever reaches it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", requires = "port")]
     pub bind: std::net::IpAddr,
-    /// Tell figures for Prometheus at a port, an address, or the path of a socket
+    /// Serve metrics for Prometheus at a port, an address, or the path of a socket
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<nandu_live::MetricsAt>,
     /// Run a command when a leg leaves or comes back, a device's health changes or data differ; it finds $NANDU_EVENT,
@@ -662,7 +664,7 @@ pub struct ServeArgs {
     pub create: bool,
     /// Start a redundant device on what is there, although the rest may hold newer data
     #[arg(long)]
-    pub alone: bool,
+    pub force_degraded: bool,
     /// Go on without what is damaged, in stores of emulated drives and in records of arrays and hybrid disks, and say what
     /// is gone
     #[arg(long)]
@@ -673,26 +675,26 @@ pub struct ServeArgs {
     /// Listen for control commands at a Unix socket
     #[arg(long, value_name = "SOCK")]
     pub control: Option<PathBuf>,
-    /// Most bytes held for clients: data of requests, replies that are not read, buffers
+    /// Maximum memory held for clients: data of requests, replies that are not read, buffers
     #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = size)]
     pub memory: ByteLen,
-    /// Most connections at once; others are told so and disconnected
+    /// Maximum number of connections; further ones are told so and disconnected
     #[arg(long, value_name = "N", default_value = "64", value_parser = connections)]
     pub max_connections: u64,
-    /// Most control connections at once
+    /// Maximum number of control connections
     #[arg(long, value_name = "N", default_value = "16", value_parser = connections)]
     pub max_control: u64,
-    /// Hang up on clients that say nothing for this long while nothing is owed to them; 0 for never
+    /// Disconnect clients that are silent for this long while no reply is due to them; 0 for never
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = patience)]
     pub idle_timeout: Span,
-    /// Say on stderr when one event has held the server, or a device has not started or ended, for this long; 0 for never
+    /// Report on stderr when one event has blocked the server, or a device has not started or stopped, for this long; 0 for never
     #[arg(long, value_name = "TIME", default_value = "5 s", value_parser = patience)]
     pub watchdog: Span,
     /// What the log on stderr has: error, warn, info or debug
     #[arg(long, value_name = "LEVEL", default_value = "info", hide_possible_values = true)]
     pub log_level: LogLevel,
     /// Write the number of the process to a file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short = 'P', value_name = "FILE")]
     pub pidfile: Option<PathBuf>,
     /// Set an option of the stack, for example device.mirror.read_policy=leader
     #[arg(long, value_name = "PATH=VALUE", value_parser = set)]
@@ -731,11 +733,11 @@ pub struct CtlArgs {
 /// What a running server is asked.
 #[derive(Subcommand, Debug)]
 pub enum CtlVerb {
-    /// How everything stands
+    /// Show devices, legs and work in progress
     Status,
-    /// All figures, in the text format of Prometheus
+    /// Show all metrics, in the text format of Prometheus
     Metrics,
-    /// The status again and again
+    /// Show the status repeatedly
     Watch {
         /// Time between two
         #[arg(long, value_name = "TIME", default_value = "2 s", value_parser = parse_span)]
@@ -744,24 +746,25 @@ pub enum CtlVerb {
         #[arg(long, value_name = "N")]
         times: Option<u64>,
     },
-    /// Give a leg up, as if it had been unplugged
+    /// Fail a leg, as if it had been unplugged
     Fail {
         /// The leg
         leg: String,
-        /// `anyway`: also one without which a device cannot serve
-        #[arg(value_parser = ["anyway"])]
-        anyway: Option<String>,
+        /// Also one without which a device cannot serve
+        #[arg(long)]
+        force: bool,
     },
-    /// Take a leg back
+    /// Add a leg again
+    #[command(alias = "re-add")]
     Add {
         /// The leg
         leg: String,
     },
-    /// Fill what is blank in place of a leg; the old one leaves for good
+    /// Replace a leg by a blank file or device, which is filled; the old one leaves for good
     Replace {
         /// The leg
         leg: String,
-        /// `with FILE`: another file; without it what lies in the leg's place
+        /// `with FILE`: another file; without it what is now at the leg's path
         #[arg(num_args = 2, value_names = ["with", "FILE"])]
         with: Vec<String>,
     },
@@ -770,8 +773,8 @@ pub enum CtlVerb {
         /// The device; without it the only one that can
         device: Option<String>,
     },
-    /// Let a leg lead its mirror
-    Lead {
+    /// Make a leg the leader of its mirror
+    SetLeader {
         /// The leg
         leg: String,
     },
@@ -804,10 +807,10 @@ pub enum CtlVerb {
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScrubWord {
     /// What differs is rewritten.
-    Mend,
+    Repair,
     /// Nothing is rewritten.
-    Report,
-    /// The one under way ends.
+    Check,
+    /// The running one ends.
     Stop,
 }
 
@@ -821,8 +824,8 @@ pub struct StopArgs {
 /// `nandu list`.
 #[derive(Args, Debug)]
 pub struct ListArgs {
-    /// machines, policies, profiles, traces, generators, formats, plants, figures or stacks; or a name that stands in one of them: the
-    /// options of a machine or policy, what there is to say of any other. Everything without it
+    /// devices, policies, profiles, traces, generators, formats, bugs, metrics or stacks; or a name that stands in one of them: the
+    /// options of a device or policy, what there is to say of any other. Everything without it
     #[arg(value_name = "WHAT|NAME")]
     pub what: Option<String>,
     /// Print JSON with stable field names
@@ -833,9 +836,9 @@ pub struct ListArgs {
 /// What `list` knows.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Listed {
-    /// Machine kinds.
-    Machines,
-    /// What the options of machines choose among.
+    /// Kinds of devices.
+    Devices,
+    /// What the options of devices choose among.
     Policies,
     /// NAND profiles.
     Profiles,
@@ -845,10 +848,10 @@ pub enum Listed {
     Generators,
     /// Trace formats.
     Formats,
-    /// Faults to plant.
-    Plants,
-    /// Figures of a run that a sweep can bound, minimise or show.
-    Figures,
+    /// Bugs to inject.
+    Bugs,
+    /// Metrics of a run that a sweep can bound, minimise or show.
+    Metrics,
     /// Built-in stacks.
     Stacks,
 }

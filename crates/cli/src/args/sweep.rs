@@ -15,7 +15,7 @@ Examples:
   nandu sweep stacks/sweeps/hybrid-ratio.toml --dry-run
 
 The first goal decides which point of the front is the best. A sweep that was killed goes on where it was when it is
-started again with the same --out. `nandu list figures` shows what bounds and goals can speak of.
+started again with the same --out. `nandu list metrics` shows what bounds and goals can speak of.
 
 Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 3 no point meets the bounds.";
 
@@ -25,27 +25,27 @@ pub struct SweepArgs {
     /// Sweep file, or the stack that is varied: a file, or the name of a built-in stack
     #[arg(value_name = "SWEEP|STACK")]
     pub what: String,
-    /// What varies: values, or FROM..TO+STEP or FROM..TO*FACTOR; knobs that change together are parted by `;`
+    /// What varies: values, or FROM..TO+STEP or FROM..TO*FACTOR; parameters that change together are parted by `;`
     #[arg(long, value_name = "PATH=VALUES")]
     pub axis: Vec<String>,
     /// What a point must meet, for example 'p99<=20 ms'
-    #[arg(long, value_name = "FIGURE<=LIMIT|FIGURE>=LIMIT")]
+    #[arg(long, value_name = "METRIC<=LIMIT|METRIC>=LIMIT")]
     pub bound: Vec<String>,
-    /// A figure to have little of; the first goal decides
-    #[arg(long, value_name = "FIGURE")]
+    /// A metric to have little of; the first goal decides
+    #[arg(long, visible_alias = "minimize", value_name = "METRIC")]
     pub minimise: Vec<String>,
-    /// A figure to have much of; these goals come after those of --minimise
-    #[arg(long, value_name = "FIGURE")]
+    /// A metric to have much of; these goals come after those of --minimise
+    #[arg(long, visible_alias = "maximize", value_name = "METRIC")]
     pub maximise: Vec<String>,
-    /// A further figure to show
-    #[arg(long, value_name = "FIGURE")]
+    /// A further metric to show
+    #[arg(long, value_name = "METRIC")]
     pub metric: Vec<String>,
     /// How points are chosen
     #[arg(long, value_name = "NAME")]
     pub search: Option<String>,
     /// Leave points out that cannot be built, instead of refusing the sweep
     #[arg(long)]
-    pub skip_impossible: bool,
+    pub skip_invalid: bool,
     /// Let points count where requests came faster than they were served
     #[arg(long)]
     pub allow_saturated: bool,
@@ -58,7 +58,7 @@ pub struct SweepArgs {
     /// State of every drive when a run begins, as for `nandu run` [default: filled]
     #[arg(long, value_name = "STATE", value_parser = precondition)]
     pub precondition: Option<Precondition>,
-    /// Seed of everything that is drawn, the same in all points [default: 1]
+    /// Random seed, the same in all points [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]

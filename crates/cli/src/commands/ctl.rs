@@ -64,8 +64,8 @@ fn line(verb: &CtlVerb) -> Result<String, Failure> {
         CtlVerb::Status | CtlVerb::Watch { .. } => "status".into(),
         CtlVerb::Metrics => "metrics".into(),
         CtlVerb::Stop => "stop".into(),
-        CtlVerb::Fail { leg, anyway: None } => format!("fail {leg}"),
-        CtlVerb::Fail { leg, anyway: Some(_) } => format!("fail {leg} anyway"),
+        CtlVerb::Fail { leg, force: false } => format!("fail {leg}"),
+        CtlVerb::Fail { leg, force: true } => format!("fail {leg} --force"),
         CtlVerb::Add { leg } => format!("add {leg}"),
         CtlVerb::Replace { leg, with } => match &with[..] {
             [] => format!("replace {leg}"),
@@ -79,11 +79,11 @@ fn line(verb: &CtlVerb) -> Result<String, Failure> {
         },
         CtlVerb::Grow { device: None } => "grow".into(),
         CtlVerb::Grow { device: Some(device) } => format!("grow {device}"),
-        CtlVerb::Lead { leg } => format!("lead {leg}"),
+        CtlVerb::SetLeader { leg } => format!("set-leader {leg}"),
         CtlVerb::Scrub { device, what } => match what {
             None => format!("scrub {device}"),
-            Some(ScrubWord::Mend) => format!("scrub {device} mend"),
-            Some(ScrubWord::Report) => format!("scrub {device} report"),
+            Some(ScrubWord::Repair) => format!("scrub {device} repair"),
+            Some(ScrubWord::Check) => format!("scrub {device} check"),
             Some(ScrubWord::Stop) => format!("scrub {device} stop"),
         },
         CtlVerb::Set { tenant, settings } => format!("set {tenant} {}", settings.join(" ")),
@@ -157,7 +157,7 @@ fn status(answer: &Value) -> String {
     let draining = if answer["draining"] == true { "; it ends" } else { "" };
     let _ = writeln!(
         out,
-        "{} of {} connections, {} requests under way, {} of {} held for them{draining}",
+        "{} of {} connections, {} requests in flight, {} of {} held for them{draining}",
         number(&answer["connections"]),
         number(&answer["connections_max"]),
         number(&answer["requests_in_flight"]),
@@ -287,13 +287,13 @@ mod tests {
     fn verbs_are_the_words_of_the_socket() {
         let verbs = [
             CtlVerb::Stop,
-            CtlVerb::Fail { leg: "a".into(), anyway: Some("anyway".into()) },
+            CtlVerb::Fail { leg: "a".into(), force: true },
             CtlVerb::Add { leg: "a".into() },
             CtlVerb::Replace { leg: "a".into(), with: vec!["with".into(), "/a b".into()] },
             CtlVerb::Grow { device: None },
             CtlVerb::Grow { device: Some("m".into()) },
-            CtlVerb::Lead { leg: "a".into() },
-            CtlVerb::Scrub { device: "m".into(), what: Some(ScrubWord::Mend) },
+            CtlVerb::SetLeader { leg: "a".into() },
+            CtlVerb::Scrub { device: "m".into(), what: Some(ScrubWord::Repair) },
             CtlVerb::Set { tenant: "t".into(), settings: vec!["weight=3".into(), "rbps=max".into()] },
             CtlVerb::Tenant { words: ["add", "d", "size=4096"].map(String::from).to_vec() },
         ];

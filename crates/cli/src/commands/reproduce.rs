@@ -17,7 +17,7 @@ use std::path::Path;
 
 /// Measures the claims of one paper, or of all.
 pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
-    let recorded: Vec<&Path> = args.recorded.iter().map(|(_, file)| Path::new(file)).collect();
+    let recorded: Vec<&Path> = args.trace.iter().map(|(_, file)| Path::new(file)).collect();
     let outputs: Vec<(&Path, Kind)> =
         args.out.report.iter().map(|path| (path.as_path(), Kind::Page)).collect();
     output::allow(&outputs, &recorded, args.out.force)?;
@@ -25,12 +25,12 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
         Some(name) => vec![reproduce::paper(name)?],
         None => PAPERS.iter().collect(),
     };
-    recorded_exist(&args.recorded)?;
+    recorded_exist(&args.trace)?;
     let form = Form::of(args.requests, args.quick);
     let lab = |paper: &Paper| Lab {
         seed: args.seed,
         requests: args.requests.unwrap_or(if args.quick { paper.quick } else { paper.requests }),
-        recorded: args.recorded.iter().cloned().collect(),
+        recorded: args.trace.iter().cloned().collect(),
         registry: crate::registry().clone(),
         jobs: args.jobs.unwrap_or_else(parallel::cores),
         only: args.only.clone(),
@@ -62,13 +62,11 @@ fn recorded_exist(recorded: &[(String, String)]) -> Result<(), Failure> {
     for (name, file) in recorded {
         if !known().any(|k| k == name) {
             let hint = nearest(name, known()).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
-            return Err(Failure::input(format!(
-                "--recorded {name}={file}: no load is called `{name}`{hint}"
-            ))
-            .with_help("`nandu list generators` shows those that a recorded trace can stand for"));
+            return Err(Failure::input(format!("--trace {name}={file}: no load is called `{name}`{hint}"))
+                .with_help("`nandu list generators` shows those that a recorded trace can stand for"));
         }
         if !Path::new(file).is_file() {
-            return Err(Failure::input(format!("--recorded {name}={file}: there is no file `{file}`")));
+            return Err(Failure::input(format!("--trace {name}={file}: there is no file `{file}`")));
         }
     }
     Ok(())

@@ -49,7 +49,7 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     } else {
         race(&plans, 1, sampled, talk)?
     };
-    if args.alone {
+    if args.slowdown {
         alone(&plans[0], &mut rows[0].result, talk)?;
     }
     let row = &rows[0];

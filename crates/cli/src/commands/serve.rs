@@ -102,7 +102,7 @@ pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
         pidfile: args.pidfile,
         create: args.create,
         spares: args.spare,
-        alone: args.alone,
+        alone: args.force_degraded,
         salvage: args.salvage,
         assume_clean: args.assume_clean,
         exports: args.export,

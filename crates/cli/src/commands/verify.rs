@@ -15,10 +15,10 @@ const REPEAT_PLANTED: u64 = 4;
 
 /// Runs the seeds. Without a planted fault a failing seed fails the command; with one, finding nothing does.
 pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
-    if args.log && args.seeds != 1 {
-        return Err(Failure::input("--log goes with one seed: --first-seed N --seeds 1"));
+    if args.print_requests && args.seeds != 1 {
+        return Err(Failure::input("--print-requests goes with one seed: --first-seed N --seeds 1"));
     }
-    let around = match args.plant.as_deref() {
+    let around = match args.inject_bug.as_deref() {
         Some("all") => return every_plant(args, talk),
         Some(plant) => Some(where_shown(plant, crate::registry())?),
         None => None,
@@ -39,19 +39,19 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
         first_seed: args.first_seed,
         seeds: args.seeds,
         crash: args.crash,
-        acknowledged: args.acknowledged,
-        plant: args.plant.clone(),
-        failures_max: match (&args.plant, args.acknowledged) {
+        acknowledged: args.durable_acks,
+        plant: args.inject_bug.clone(),
+        failures_max: match (&args.inject_bug, args.durable_acks) {
             (Some(_), _) => 1,
             (None, true) => 0,
             (None, false) => 10,
         },
-        log: args.log,
+        log: args.print_requests,
         threads: args.jobs.unwrap_or(0),
         registry: crate::registry().clone(),
         ..VerifyOptions::default()
     };
-    let options = match args.plant {
+    let options = match args.inject_bug {
         Some(_) => VerifyOptions { repeat_one_in: REPEAT_PLANTED, ..options },
         None => options,
     };
@@ -64,19 +64,19 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     } else {
         output::print(&as_text(args, &report))?;
     }
-    match (&args.plant, report.failures.len()) {
+    match (&args.inject_bug, report.failures.len()) {
         (None, 0) => Ok(()),
         (None, n) => Err(Failure::failed(format!("{} of {} failed", n, plural(report.seeds, "seed")))),
-        (Some(plant), 0) => Err(Failure::failed(format!("the planted fault {plant} was not found"))
-            .with_help("give more seeds, --crash, or a stack that has such a machine")),
+        (Some(plant), 0) => Err(Failure::failed(format!("the bug {plant} was not found"))
+            .with_help("give more seeds, --crash, or a stack that has such a device")),
         (Some(_), _) => Ok(()),
     }
 }
 
-/// Plants each fault in turn and says what found it; one that is not found fails the command.
+/// Injects each bug in turn and says what found it; one that is not found fails the command.
 fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     let registry = crate::registry();
-    let mut table = Table::new(["<planted fault", "<breaks", "<found by", "at seed"]);
+    let mut table = Table::new(["<bug", "<breaks", "<found by", "at seed"]);
     let (mut rows, mut missed) = (Vec::new(), Vec::new());
     let bar = talk.bar(registry.plants().count() as u64, "planted faults");
     for kind in registry.kinds() {
@@ -122,7 +122,7 @@ fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
         0 => Ok(()),
         n => Err(Failure::failed(format!(
             "{} not found within {}: {}",
-            plural(n as u64, "planted fault"),
+            plural(n as u64, "bug"),
             plural(args.seeds, "seed"),
             missed.join(", ")
         ))
@@ -141,8 +141,8 @@ fn as_text(args: &VerifyArgs, report: &VerifyReport) -> String {
             failure.command
         ));
     }
-    let found = match (&args.plant, report.failures.len()) {
-        (Some(plant), n) if n > 0 => format!("the planted fault {plant} was found"),
+    let found = match (&args.inject_bug, report.failures.len()) {
+        (Some(plant), n) if n > 0 => format!("the bug {plant} was found"),
         (_, 0) => "nothing wrong was found".into(),
         (_, n) => plural(n as u64, "failure"),
     };

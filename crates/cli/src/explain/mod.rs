@@ -100,13 +100,13 @@ impl Tap for Taps<'_> {
 
 /// Whether `args` ask for a closer look.
 pub fn is_wanted(args: &ExplainArgs) -> bool {
-    args.slowest.is_some() || args.log.is_some() || args.lanes.is_some()
+    args.slowest.is_some() || args.request_log.is_some() || args.timeline.is_some()
 }
 
 /// The files that `args` ask for.
 pub fn outputs(args: &ExplainArgs) -> Vec<(&Path, Kind)> {
-    let log = args.log.iter().map(|path| (path.as_path(), Kind::RequestLog));
-    log.chain(args.lanes.iter().map(|path| (path.as_path(), Kind::Timeline))).collect()
+    let log = args.request_log.iter().map(|path| (path.as_path(), Kind::RequestLog));
+    log.chain(args.timeline.iter().map(|path| (path.as_path(), Kind::Timeline))).collect()
 }
 
 /// Runs `plan` and looks closely; `sampled` says that a report will show the run over time.
@@ -116,21 +116,21 @@ pub fn explain(plan: &mut Plan, args: &ExplainArgs, sampled: bool, talk: Talk) -
         (plan.options.extension.least, plan.options.extension.most) = (turns, turns);
     }
     let (plan, turn) = (&*plan, plan.options.extension.most);
-    let window = match (&args.lanes, args.window) {
+    let window = match (&args.timeline, args.window) {
         (Some(_), None) => Some(around_the_slowest(plan, turn, talk)?),
         (Some(_), given) => given,
         (None, _) => None,
     };
-    let done = match &args.log {
+    let done = match &args.request_log {
         Some(path) => {
             output::write_file(path, |out| run(plan, args, (window, turn), Some(out), sampled, talk))?
         }
         None => run(plan, args, (window, turn), None, sampled, talk)?,
     };
-    if let Some(path) = &args.log {
+    if let Some(path) = &args.request_log {
         talk.note(format!("requests written to {}", path.display()));
     }
-    if let (Some(path), Some(picture)) = (&args.lanes, &done.picture) {
+    if let (Some(path), Some(picture)) = (&args.timeline, &done.picture) {
         output::write_file(path, |out| {
             picture.write(&done.devices, out).map_err(|e| Failure::unwritable(path, &e))
         })?;
@@ -199,7 +199,7 @@ fn run(
             "--window {from}..{to}: nothing is there, the last request ends at {end}"
         )));
     }
-    if let (Some(log), Some(path)) = (tap.log, &args.log) {
+    if let (Some(log), Some(path)) = (tap.log, &args.request_log) {
         log.end().map_err(|e| Failure::unwritable(path, &e))?;
     }
     Ok(Done { result, slowest: tap.slowest, picture: tap.picture, devices: lanes, samples })

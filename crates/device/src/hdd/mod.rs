@@ -66,7 +66,7 @@ struct Ahead {
     limit: u64,
 }
 
-/// Faults that are planted in this drive; all false outside `verify --plant`.
+/// Faults that are planted in this drive; all false outside `verify --inject-bug`.
 #[derive(Clone, Copy, Default, Debug)]
 struct Planted {
     flush_lies: bool,

@@ -89,7 +89,7 @@ impl Operations {
         self.by_kind[Kind::Move as usize].iter().sum()
     }
 
-    /// For `verify --plant`.
+    /// For `verify --inject-bug`.
     pub fn forget_moves(&mut self) {
         self.forgets_moves = true;
     }

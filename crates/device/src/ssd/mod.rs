@@ -85,7 +85,7 @@ use streams::Streams;
 use tenants::Tenants;
 use translate::Paging;
 
-/// Faults that are planted in this drive; all false outside `verify --plant`.
+/// Faults that are planted in this drive; all false outside `verify --inject-bug`.
 #[derive(Clone, Copy, Default)]
 struct Planted {
     stale_map: bool,

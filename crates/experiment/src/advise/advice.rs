@@ -1,4 +1,4 @@
-//! What follows from a search: the front, the best, what binds it, the next knob, and how sure all that is.
+//! What follows from a search: the front, the best, what binds it, the next parameter, and how sure all that is.
 
 use super::choice::SPARE;
 use super::load::Load;
@@ -66,10 +66,10 @@ pub struct Row {
     figures: Vec<Figures>,
 }
 
-/// A knob one step away, as runs of a part of the requests show it.
+/// A parameter one step away, as runs of a part of the requests show it.
 #[derive(Serialize)]
 pub struct Next {
-    /// The knob and its two steps.
+    /// The parameter and its two steps.
     pub settings: String,
     /// The figure that binds.
     pub figure: String,
@@ -154,7 +154,7 @@ pub struct Advice {
     pub slowest_hundredth_thousandths: Vec<(String, u64)>,
     /// What holds the best back, in words.
     pub binds: String,
-    /// The knob that brings most.
+    /// The parameter that brings most.
     pub next: Option<Next>,
     /// Twice the size of the drives, where that is what is left against wear.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,16 +10,16 @@ use nandu_sweep::space::Skip;
 use std::fmt::Write;
 
 /// An axis: its name and its steps.
-type Knob = (&'static str, &'static [&'static str]);
+type Parameter = (&'static str, &'static [&'static str]);
 
-/// The knob of the flash that hosts cannot use.
+/// The parameter of the flash that hosts cannot use.
 pub const SPARE: &str = "spare";
 
-/// The knob of the order within dies, and its step for tenants.
+/// The parameter of the order within dies, and its step for tenants.
 const SCHEDULER: &str = "scheduler";
 const BY_TENANT: &str = "by tenant";
 
-const KNOBS: [Knob; 9] = [
+const KNOBS: [Parameter; 9] = [
     ("drive", &["tlc-2019", "mlc-2019", "slc-2019"]),
     ("channels", &["2", "4", "8"]),
     (SPARE, &["0.07", "0.15", "0.28", "0.4"]),
@@ -32,7 +32,8 @@ const KNOBS: [Knob; 9] = [
 ];
 
 /// How tenants share the rest.
-const SHARING: [Knob; 2] = [("queue", &["none", "drr"]), ("isolation", &["none", "shared-space", "channel"])];
+const SHARING: [Parameter; 2] =
+    [("queue", &["none", "drr"]), ("isolation", &["none", "shared-space", "channel"])];
 
 /// Parts of tenants are whole multiples of this.
 pub const PART: u64 = 4 << 20;
@@ -59,7 +60,7 @@ pub struct Drives {
 /// All variants.
 pub fn space(drives: &Drives) -> Result<Space, Failure> {
     let shared = !drives.parts.is_empty();
-    let axis = |(name, steps): &Knob| {
+    let axis = |(name, steps): &Parameter| {
         let more = (shared && *name == SCHEDULER).then_some(&BY_TENANT);
         let step = |name: &&str| Step { name: (*name).into(), settings: Vec::new() };
         Axis::new(name, steps.iter().chain(more).map(step).collect())
@@ -105,8 +106,8 @@ pub fn stack(space: &Space, point: usize, drives: &Drives) -> Result<StackFile, 
     let axis = space.axes().iter().position(|axis| axis.name == CAPACITY);
     let capacity = drives.sizes[axis.map_or(0, |axis| space.steps(point)[axis])];
     let parts = &drives.parts_of(capacity)[..];
-    let of = |knob: &str| {
-        let axis = space.axes().iter().position(|axis| axis.name == knob);
+    let of = |parameter: &str| {
+        let axis = space.axes().iter().position(|axis| axis.name == parameter);
         axis.map_or("none", |axis| names[axis])
     };
     let mut text = String::new();

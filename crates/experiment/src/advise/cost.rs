@@ -4,8 +4,8 @@
 //! drive. The list that is built in is rough: MLC is three times and SLC eight times as dear as TLC, RAM fifty times.
 
 use crate::failure::Failure;
-use nandu_base::Machine;
 use nandu_base::units::parse_size;
+use nandu_base::{Counter, Machine};
 use nandu_stack::{BuildOptions, Stack, StackFile};
 use serde::Deserialize;
 use std::path::Path;
@@ -132,7 +132,7 @@ impl Prices {
 fn map_ram(drive: &dyn Machine) -> u64 {
     let mut figures = Vec::new();
     drive.counters(&mut figures);
-    figures.iter().find(|figure| figure.name == "map_ram_bytes").map_or(0, |figure| figure.value)
+    Counter::of(&figures, "map_ram_bytes")
 }
 
 #[cfg(test)]

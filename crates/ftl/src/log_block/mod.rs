@@ -42,7 +42,7 @@ pub use options::{DealtOptions, LogBlockOptions, log_blocks};
 pub use region::{NONE, Region, Shape};
 pub use tag::{Role, Tag};
 
-/// Faults that are planted; all false outside `verify --plant`.
+/// Faults that are planted; all false outside `verify --inject-bug`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Planted {
     /// A merge now and then copies the version in the data block although the log has a newer one.

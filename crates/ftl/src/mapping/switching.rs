@@ -96,7 +96,7 @@ pub struct SwitchSettings {
     pub writes: u16,
     /// Pages copied after each request, at least 1.
     pub pages: u32,
-    /// A fault that `verify --plant` asks for: a block whose copies were overwritten is not given up.
+    /// A fault that `verify --inject-bug` asks for: a block whose copies were overwritten is not given up.
     pub keeps_overwritten: bool,
 }
 

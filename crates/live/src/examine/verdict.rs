@@ -19,7 +19,7 @@ pub struct Set {
     pub members: u32,
     /// Those that were found, by their place in what was examined.
     pub found: Vec<usize>,
-    /// What a start without `--create` and `--alone` would do with them alone, or why it would not begin and what would help.
+    /// What a start without `--create` and `--force-degraded` would do with them alone, or why it would not begin and what would help.
     pub start: Result<String, String>,
 }
 
@@ -120,7 +120,7 @@ fn parity_start(
         let can_go = old.count_ones() == 1 && present == legs;
         let remedy = match can_go {
             true => {
-                "put the leg that was used last in its place; or start with alone, and the others go on without it"
+                "put the leg that was used last in its place; or start with --force-degraded, and the others go on without it"
             }
             false => "put the legs that were used last in their places",
         };
@@ -138,7 +138,7 @@ fn parity_start(
     let has_journal = sb.shape[4] != 0;
     if !apart.is_empty() && !has_journal && !sb.head.clean {
         let why = "the array has not ended in order, it has no journal, and a leg is missing or not rebuilt";
-        return Err(format!("{why}; add the leg, or start with alone and check the data"));
+        return Err(format!("{why}; add the leg, or start with --force-degraded and check the data"));
     }
     let each = |&l: &usize| match found[l] {
         Some(_) => format!("`{}` is rebuilt", name(l)),

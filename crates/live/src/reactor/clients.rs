@@ -499,7 +499,7 @@ impl Reactor {
             self.news.push(News::Client(match late {
                 Late::Handshake => "takes too long for its handshake".into(),
                 Late::Owes => "takes too long to send the rest of a message, or to read replies".into(),
-                Late::Idle => format!("said nothing for {}", self.caps.idle),
+                Late::Idle => format!("timed out: silent for {}", self.caps.idle),
             }));
             self.list(key);
         }

@@ -198,7 +198,7 @@ impl Reactor {
                     Some(json!({ "ok": true, "metrics": self.metrics() }))
                 }
                 Ok(Command::Stop) => Some(self.begin_end(key)),
-                Ok(Command::Fail(leg, anyway)) => Some(self.fail_leg(&leg, anyway)),
+                Ok(Command::Fail(leg, is_forced)) => Some(self.fail_leg(&leg, is_forced)),
                 Ok(Command::Add(leg)) => self.add_leg(&leg, key),
                 Ok(Command::Replace(leg, file)) => self.replace_leg(&leg, file.as_deref(), key),
                 Ok(Command::Grow(device)) => self.grow(device.as_deref(), key),
@@ -272,7 +272,7 @@ impl Reactor {
         let found = names.iter().find(|(_, known)| *known == name);
         found.map(|&(node, _)| node).ok_or_else(|| {
             let known: Vec<&str> = names.iter().map(|&(_, known)| known).collect();
-            refusal(&format!("`{name}` is no leg with a medium; there are: {}", known.join(", ")))
+            refusal(&format!("unknown leg `{name}`; there are: {}", known.join(", ")))
         })
     }
 

@@ -174,20 +174,20 @@ impl Reactor {
         }
     }
 
-    /// Gives a leg up. Unless told `anyway`, not the one without which a device above could not serve.
-    pub(super) fn fail_leg(&mut self, name: &str, anyway: bool) -> Value {
+    /// Gives a leg up. Unless forced, not the one without which a device above could not serve.
+    pub(super) fn fail_leg(&mut self, name: &str, is_forced: bool) -> Value {
         let node = match self.leg_number(name) {
             Ok(node) => node,
             Err(refusal) => return refusal,
         };
         let (is_active, was) = (self.host.leg(node).state == LegState::Active, self.host.leg(node).state);
-        if let Some((device, child)) = self.user_of(node).filter(|_| is_active && !anyway)
+        if let Some((device, child)) = self.user_of(node).filter(|_| is_active && !is_forced)
             && self.graph.machine(device).needs_child(child)
         {
             let device = self.graph.name(device);
             return refusal(&format!(
                 "`{device}` cannot serve without `{name}`: the others are out or not brought up to date; \
-                     wait until its health is whole, or say `fail {name} anyway`"
+                     wait until its health is whole, or send `fail {name} --force`"
             ));
         }
         if !self.host.leg(node).give_up(0) {
@@ -401,7 +401,7 @@ impl Reactor {
         let is_refused = self.host.notices.contains(&(device, Notice::Refused(child)));
         let state = self.host.legs[leg as usize].as_ref().map(|leg| leg.state);
         if state != Some(LegState::Active) {
-            return Some(refusal(&format!("`{name}` was lost again before `{above}` took it")));
+            return Some(refusal(&format!("`{name}` failed again before `{above}` used it")));
         }
         if is_refused {
             return Some(refusal(&format!(

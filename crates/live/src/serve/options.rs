@@ -315,7 +315,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Report::Holds { device, what } => write!(f, "{device}: {what}"),
-            Report::Metrics { at } => write!(f, "figures for Prometheus: {at}"),
+            Report::Metrics { at } => write!(f, "metrics for Prometheus: {at}"),
             Report::Gone { device, what } => write!(f, "{device}: GONE: {what}"),
             Report::Missing { device, why } => write!(f, "{device}: not open: {why}"),
             Report::Waits { device, starts, legs, span } => {
@@ -334,13 +334,10 @@ impl fmt::Display for Report {
             Report::News(News::Leg(leg, LegNews::Faulty(0))) => write!(f, "{leg}: failed by operator"),
             Report::News(News::Leg(leg, LegNews::Faulty(errno))) => {
                 let error = std::io::Error::from_raw_os_error(*errno);
-                write!(
-                    f,
-                    "{leg}: faulty: {error}; repair it and take it back with `nandu ctl SOCKET add {leg}`"
-                )
+                write!(f, "{leg}: failed: {error}; repair it, then `nandu ctl SOCKET add {leg}`")
             }
             Report::News(News::Leg(leg, LegNews::Back)) => write!(f, "{leg}: back"),
-            Report::News(News::Leg(leg, LegNews::StillGone(why))) => write!(f, "{leg}: not back: {why}"),
+            Report::News(News::Leg(leg, LegNews::StillGone(why))) => write!(f, "{leg}: not added: {why}"),
             Report::News(News::Leg(leg, LegNews::Stays(why))) => write!(f, "{leg}: {why}"),
             Report::News(News::Leg(leg, LegNews::Replaced(file, None))) => {
                 write!(
@@ -358,7 +355,7 @@ impl fmt::Display for Report {
             Report::News(News::NotTaken(device, child)) => {
                 write!(
                     f,
-                    "{device}: {child} is not taken: its records are not those of {device}; see `nandu ctl SOCKET replace`"
+                    "{device}: rejected leg {child}: its records belong to another set; `nandu ctl SOCKET replace {child}` overwrites them"
                 )
             }
             Report::News(News::Gone(device, leg, gone)) => {
@@ -368,7 +365,7 @@ impl fmt::Display for Report {
                 write!(f, "{device}: `{leg}` is left out: {}", left.why)?;
                 // After a failed request it does not come back by itself, whatever is tried right now.
                 match *is_leg && (!left.comes || left.errno != 0) {
-                    true => write!(f, "; when it is in order take it back with `nandu ctl SOCKET add {leg}`"),
+                    true => write!(f, "; repair it, then `nandu ctl SOCKET add {leg}`"),
                     false => Ok(()),
                 }
             }
@@ -400,7 +397,7 @@ impl fmt::Display for Report {
                 write!(f, "{leg}: the spare {} has taken its place", file.display())
             }
             Report::News(News::Spare { leg, file, result: Err(why) }) => {
-                write!(f, "{leg}: the spare {} is not taken: {why}", file.display())
+                write!(f, "{leg}: the spare {} is not used: {why}", file.display())
             }
             Report::News(News::HungUp(what)) => write!(f, "a client: {what}"),
             Report::Exposed { address } => write!(
@@ -408,17 +405,14 @@ impl fmt::Display for Report {
                 "{address}: NBD has no password: whoever reaches this address can read and write everything"
             ),
             Report::Stands { held, span } => {
-                write!(f, "WATCHDOG: {} has held the server for {span}; no client is served", place(held))
+                write!(f, "watchdog: {} has blocked the server for {span}; no client is served", place(held))
             }
             Report::GoesOn { held, span } => {
-                write!(f, "the server goes on: {} held it for {span}", place(held))
+                write!(f, "watchdog: the server runs again: {} blocked it for {span}", place(held))
             }
             Report::News(News::Client(what)) => write!(f, "a client {what}"),
             Report::News(News::TurnedAway { clients, most }) => {
-                write!(
-                    f,
-                    "{clients} connections turned away: there are {most}, the limit; see --max-connections"
-                )
+                write!(f, "{clients} connections refused: {most} are open, the limit of --max-connections")
             }
             Report::HangUp => {
                 f.write_str("SIGHUP: limits of tenants are read again, if they come from a stack file")
@@ -428,7 +422,7 @@ impl fmt::Display for Report {
             }
             Report::Reloaded { tenants } => write!(f, "new limits hold for: {}", tenants.join(", ")),
             Report::NotReloaded { why } => write!(f, "the limits stay as they were: {why}"),
-            Report::Draining => f.write_str("finishing what is under way"),
+            Report::Draining => f.write_str("draining requests in flight"),
             Report::Closed => f.write_str("closed"),
         }
     }
@@ -466,22 +460,25 @@ fn said_of(leg: &str, gone: Gone) -> String {
 
 fn say(f: &mut fmt::Formatter<'_>, device: &str, notice: Notice) -> fmt::Result {
     match notice {
-        Notice::Health(Health::Whole) => write!(f, "{device}: whole: all data are where they should be"),
+        Notice::Health(Health::Whole) => write!(f, "{device}: whole: all legs are in sync"),
         Notice::Health(Health::Exposed) => {
-            write!(f, "{device}: EXPOSED: some data have been on one leg alone for longer than they may be")
+            write!(f, "{device}: exposed: some data are on one leg only, for longer than allowed")
         }
         Notice::Health(Health::Degraded) => {
-            write!(f, "{device}: DEGRADED: a leg is out or lacks data; one more failure may lose some")
+            write!(f, "{device}: degraded: a leg is out or not in sync; one more failure may lose data")
         }
         Notice::Health(Health::Failed) => {
-            write!(f, "{device}: FAILED: too few members may serve, or one has failed what it may not")
+            write!(
+                f,
+                "{device}: failed: too few members can serve, or one failed a request that must not fail"
+            )
         }
         Notice::Differ { at, len, mends } => {
-            let what = if mends { "rewritten by the rule of its scrub" } else { "nothing is changed" };
-            write!(f, "{device}: its legs disagree from byte {} on, {len} in all: {what}", at.0)
+            let what = if mends { "repaired" } else { "not repaired" };
+            write!(f, "{device}: scrub: mismatch at byte {}, {len} long: {what}", at.0)
         }
         Notice::Scrubbed { differing, unreadable } => {
-            write!(f, "{device}: compared: {differing} blocks differed, {unreadable} could not be read")
+            write!(f, "{device}: scrub: {differing} blocks differed, {unreadable} could not be read")
         }
         Notice::Mismatch { at, len } => {
             write!(f, "{device}: damaged: {len} from byte {} on do not have their checksum", at.0)
@@ -497,7 +494,7 @@ fn say(f: &mut fmt::Formatter<'_>, device: &str, notice: Notice) -> fmt::Result 
                 "{device}: not grown: a leg was lost or did not take its new records; it serves what it did"
             )
         }
-        Notice::Refused(_) => write!(f, "{device}: a leg is not taken"),
+        Notice::Refused(_) => write!(f, "{device}: a leg is rejected"),
         Notice::Gone(..) => write!(f, "{device}: GONE: records of a leg"),
     }
 }

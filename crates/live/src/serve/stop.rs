@@ -187,14 +187,14 @@ impl PidFile {
             Err(_) => return Ok(()), // not there, or writing it says why not
             Ok(meta) if !meta.is_file() => return refused("it is no regular file"),
             Ok(meta) if meta.len() > PID_FILE_MAX => {
-                return refused("it holds something that is no process number");
+                return refused("it is not a pid file");
             }
             Ok(_) => {}
         }
         let text = std::fs::read(path).unwrap_or_default();
         match text.trim_ascii().iter().all(u8::is_ascii_digit) {
             true => Ok(()),
-            false => refused("it holds something that is no process number"),
+            false => refused("it is not a pid file"),
         }
     }
 

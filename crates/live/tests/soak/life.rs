@@ -327,7 +327,7 @@ pub fn after_a_flip(
 
 /// A scrub puts right what is wrong on one leg.
 pub fn mend(server: &Served) {
-    let scrub = "scrub m mend".parse().expect("a command");
+    let scrub = "scrub m repair".parse().expect("a command");
     ctl::send(&server.control, &scrub).unwrap_or_else(|error| panic!("scrub: {error}"));
     wait_for("the scrub to end", || {
         (server.status()["devices"]["m"]["counters"]["scrub_is_active"] == 0).then_some(())

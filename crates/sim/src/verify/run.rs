@@ -322,6 +322,6 @@ fn command(options: &VerifyOptions, seed: u64) -> String {
     if options.crash {
         words.push("--crash".into());
     }
-    words.extend(options.plant.as_ref().map(|p| format!("--plant {p}")));
+    words.extend(options.plant.as_ref().map(|p| format!("--inject-bug {p}")));
     words.join(" ")
 }

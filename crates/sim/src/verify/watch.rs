@@ -83,10 +83,6 @@ pub(super) struct Watch {
     counters: Vec<Counter>,
 }
 
-fn figure(counters: &[Counter], name: &str) -> u64 {
-    counters.iter().find(|c| c.name == name).map_or(0, |c| c.value)
-}
-
 impl Watch {
     pub fn new(built: &Built) -> Watch {
         let nodes: Vec<Node> = built
@@ -203,7 +199,7 @@ impl Watch {
         for (at, _) in (0u32..).zip(&self.nodes).filter(|(_, n)| n.is_mirror() || n.kind == "parity") {
             self.counters.clear();
             graph.machine(at).counters(&mut self.counters);
-            let differing = figure(&self.counters, "scrub_differing_blocks");
+            let differing = Counter::of(&self.counters, "scrub_differing_blocks");
             if differing > 0 {
                 let what = format!("a scrub of {} finds {differing} blocks that differ", graph.name(at));
                 return Err(Violation { invariant: "scrub_compares_current", what });
@@ -267,9 +263,9 @@ impl Watch {
     fn look_at_fault(&mut self, graph: &Graph, at: usize) -> Fresh {
         self.counters.clear();
         graph.machine(at as u32).counters(&mut self.counters);
-        let losses = figure(&self.counters, "losses");
+        let losses = Counter::of(&self.counters, "losses");
         // A write that was stored wrong shows later, as an error of the checksums above, or not at all.
-        let errors = figure(&self.counters, "injected_errors") + figure(&self.counters, "flips");
+        let errors = Counter::of(&self.counters, "injected_errors") + Counter::of(&self.counters, "flips");
         let node = &mut self.nodes[at];
         let fresh = Fresh { loss: losses > node.losses, strike: losses + errors > node.strikes };
         (node.losses, node.strikes) = (losses, losses + errors);
@@ -282,20 +278,22 @@ impl Watch {
                 self.nodes[at].whole = Watch::is_whole(graph, at as u32, self.nodes[at].children.len());
                 self.counters.clear();
                 graph.machine(at as u32).counters(&mut self.counters);
-                self.nodes[at].journaled = figure(&self.counters, "journal_slots") > 0;
-                self.nodes[at].degraded |= figure(&self.counters, "legs_timed_out") > 0;
+                self.nodes[at].journaled = Counter::of(&self.counters, "journal_slots") > 0;
+                self.nodes[at].degraded |= Counter::of(&self.counters, "legs_timed_out") > 0;
             }
         }
         for (at, node) in self.nodes.iter_mut().enumerate().filter(|(_, n)| n.is_mirror()) {
             self.counters.clear();
             graph.machine(at as u32).counters(&mut self.counters);
-            let is_current = figure(&self.counters, "stale_regions") == 0;
-            let leader = figure(&self.counters, "leader_leg");
+            let is_current = Counter::of(&self.counters, "stale_regions") == 0;
+            let leader = Counter::of(&self.counters, "leader_leg");
             node.leader = usize::from(leader == 1);
-            let late = ["degrades", "planned_swaps", "leg_a_timeouts", "leg_b_timeouts"];
-            node.degraded |= late.iter().any(|name| figure(&self.counters, name) > 0);
+            let late = ["planned_swaps", "leg_a_timeouts", "leg_b_timeouts"];
+            let of_hetero = ["degrades"].into_iter().filter(|_| node.kind == "hetero-mirror");
+            node.degraded |=
+                late.into_iter().chain(of_hetero).any(|name| Counter::of(&self.counters, name) > 0);
             node.members = [("leg_a_is_member", 0), ("leg_b_is_member", 1)]
-                .map(|(name, leg)| figure(&self.counters, name) == 1 && (leg == leader || is_current));
+                .map(|(name, leg)| Counter::of(&self.counters, name) == 1 && (leg == leader || is_current));
         }
     }
 
@@ -336,7 +334,7 @@ impl Watch {
     pub fn is_whole(graph: &Graph, parity: u32, legs: usize) -> bool {
         let mut counters = Vec::new();
         graph.machine(parity).counters(&mut counters);
-        figure(&counters, "full_legs") == legs as u64
+        Counter::of(&counters, "full_legs") == legs as u64
     }
 
     /// Whether a parity array is at rest and nothing is lost or left to do: its legs must xor to zero. One that starts anew, for enough
@@ -344,9 +342,9 @@ impl Watch {
     pub fn is_even(graph: &Graph, parity: u32, legs: usize) -> bool {
         let mut counters = Vec::new();
         graph.machine(parity).counters(&mut counters);
-        let none = |name| figure(&counters, name) == 0;
+        let none = |name| Counter::of(&counters, name) == 0;
         Watch::is_whole(graph, parity, legs)
-            && figure(&counters, "is_serving") == 1
+            && Counter::of(&counters, "is_serving") == 1
             && ["bytes_to_rebuild", "lost_sectors", "pieces_under_way"].into_iter().all(none)
     }
 
@@ -356,14 +354,14 @@ impl Watch {
         graph.machine(parity).counters(&mut counters);
         let writes = ["full_stripe_writes", "read_modify_writes", "reconstruct_writes", "parityless_writes"];
         let others = ["repairs", "rebuilt_bytes", "legs_lost", "scrub_mended_bytes"];
-        writes.iter().chain(&others).map(|name| figure(&counters, name)).sum()
+        writes.iter().chain(&others).map(|name| Counter::of(&counters, name)).sum()
     }
 
     /// Whether both legs of a mirror are members and nothing is left to do: its legs must be equal.
     pub fn is_quiet(graph: &Graph, mirror: u32) -> bool {
         let mut counters = Vec::new();
         graph.machine(mirror).counters(&mut counters);
-        let is = |name, value| figure(&counters, name) == value;
+        let is = |name, value| Counter::of(&counters, name) == value;
         is("leg_a_is_member", 1)
             && is("leg_b_is_member", 1)
             && is("stale_regions", 0)

@@ -65,7 +65,7 @@ pub enum At {
         /// To what.
         value: String,
     },
-    /// The stack as a whole, in the words of the caller (`--plant`).
+    /// The stack as a whole, in the words of the caller (`--inject-bug`).
     Option(&'static str),
 }
 
@@ -143,19 +143,19 @@ pub enum Reason {
         message: String,
     },
     /// A name that is not made of letters, digits, `-` and `_`, or longer than 64 characters.
-    #[error("`{name}` cannot be a name: use up to 64 letters, digits, `-` and `_`")]
+    #[error("`{name}` is not a valid name: use up to 64 letters, digits, `-` and `_`")]
     BadName {
         /// The name.
         name: String,
     },
     /// Devices that stand on each other.
-    #[error("devices stand on each other: {}", arrows(.devices))]
+    #[error("device cycle: {}", arrows(.devices))]
     Cycle {
         /// The devices, the first one again at the end.
         devices: Vec<String>,
     },
     /// A device that no export reaches.
-    #[error("device `{device}` is not used: no export stands on it")]
+    #[error("unused device `{device}`: no export reaches it")]
     Unused {
         /// The device.
         device: String,

@@ -98,7 +98,7 @@ mod tests {
             wrong("device.slk"),
             "--set device.slk=: `slk` is not set in `device`, so it cannot be left out; did you mean `slc`?"
         );
-        assert!(wrong("").contains("cannot be a name"));
+        assert!(wrong("").contains("is not a valid name"));
         assert!(wrong("device.slc.bits_per_cell.deep").contains("`deep` is not set in"));
     }
 }

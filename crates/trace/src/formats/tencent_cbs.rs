@@ -21,7 +21,7 @@ pub static FORMAT: Format = Format {
     tried: Tried::Lines,
     sniff: reads_most::<TencentCbs>,
     note: |_| {
-        Some("times are whole seconds: requests of one second arrive together; --closed or --rate spreads them".into())
+        Some("times are whole seconds: requests of one second arrive together; --iodepth or --rate-iops spreads them".into())
     },
     kind: Kind::Text { parse: drive::<TencentCbs> },
     writer: None,

@@ -83,7 +83,7 @@ fn replay(args: &AdviseArgs, name: &str) -> Replay {
         bad_lines: read.bad_lines.into(),
         fit: args.fit,
         time_scale: args.time_scale,
-        closed: args.closed,
+        closed: args.iodepth,
         extend: args.extend,
         seed: Some(read.seed),
         precondition: args.precondition,

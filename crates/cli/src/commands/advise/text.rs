@@ -1,4 +1,4 @@
-//! Advice as text and as a page: the front, the best, what binds it, the next knob, and how sure all that is.
+//! Advice as text and as a page: the front, the best, what binds it, the next parameter, and how sure all that is.
 
 use crate::format::{count, figure, percent, plural, thousandths, time};
 use crate::report::chart::Axis;
@@ -93,7 +93,7 @@ fn sentences(advice: &Advice) -> Vec<String> {
     if let Some(next) = &advice.next {
         let show = |v: u64| figure(next.kind.unwrap_or(Kind::Count), Some(Figure::Value(v)));
         out.push(format!(
-            "next knob: {}: {} from {} to {}, cost from {} to {} (by a quarter of the requests)",
+            "next parameter: {}: {} from {} to {}, cost from {} to {} (by a quarter of the requests)",
             next.settings,
             next.figure,
             show(next.from),
@@ -106,7 +106,7 @@ fn sentences(advice: &Advice) -> Vec<String> {
             .larger
             .as_ref()
             .map_or(String::new(), |size| format!("; wear spreads over a larger drive: --capacity {size}"));
-        out.push(format!("next knob: none that was tried one step away brings more{larger}"));
+        out.push(format!("next parameter: none that was tried one step away brings more{larger}"));
     }
     for check in &advice.checks {
         let show = |v: u64| figure(check.kind.unwrap_or(Kind::Count), Some(Figure::Value(v)));

@@ -1,4 +1,4 @@
-//! `nandu list`: what there is, read from the registries; [`options`] has the options of one machine or policy, and any other name shows what its
+//! `nandu list`: what there is, read from the registries; [`options`] has the options of one device or policy, and any other name shows what its
 //! list says of it.
 
 mod options;
@@ -22,13 +22,13 @@ use serde_json::{Map, Value, json};
 
 /// Every list in the order in which all are shown. `traces` is generators and formats together.
 const ALL: [Listed; 8] = [
-    Listed::Machines,
+    Listed::Devices,
     Listed::Policies,
     Listed::Profiles,
     Listed::Generators,
     Listed::Formats,
-    Listed::Figures,
-    Listed::Plants,
+    Listed::Metrics,
+    Listed::Bugs,
     Listed::Stacks,
 ];
 
@@ -62,7 +62,7 @@ pub fn list(args: &ListArgs) -> Result<(), Failure> {
 /// What a name after `list` means.
 enum Asked {
     List(Listed),
-    /// The options of a machine or policy.
+    /// The options of a device or policy.
     Options(String),
     /// An entry of another list.
     Entry(Listed, Value),
@@ -121,29 +121,29 @@ fn one_entry(list: Listed, entry: &Value) -> String {
 
 fn name(what: Listed) -> &'static str {
     match what {
-        Listed::Machines => "machines",
+        Listed::Devices => "devices",
         Listed::Policies => "policies",
         Listed::Profiles => "profiles",
         Listed::Traces => "traces",
         Listed::Generators => "generators",
         Listed::Formats => "formats",
-        Listed::Plants => "plants",
-        Listed::Figures => "figures",
+        Listed::Bugs => "bugs",
+        Listed::Metrics => "metrics",
         Listed::Stacks => "stacks",
     }
 }
 
 fn as_text(what: Listed, heading: bool) -> String {
     let table = match what {
-        Listed::Machines => machines(),
+        Listed::Devices => devices(),
         Listed::Policies => policies(),
         Listed::Profiles => {
             return with_heading(what, heading, &format!("{}\n{}", profiles(), disk_profiles()));
         }
         Listed::Generators | Listed::Traces => return with_heading(what, heading, &generators()),
         Listed::Formats => formats(),
-        Listed::Plants => plants(),
-        Listed::Figures => return with_heading(what, heading, &figures()),
+        Listed::Bugs => bugs(),
+        Listed::Metrics => return with_heading(what, heading, &metrics()),
         Listed::Stacks => stacks(),
     };
     with_heading(what, heading, &table.to_string())
@@ -153,15 +153,15 @@ fn with_heading(what: Listed, heading: bool, text: &str) -> String {
     if heading { format!("{}\n\n{text}", name(what).to_uppercase()) } else { text.into() }
 }
 
-fn machines() -> Table {
-    let mut table = Table::new(["<machine", "<what it is"]);
+fn devices() -> Table {
+    let mut table = Table::new(["<device", "<what it is"]);
     for kind in registry().kinds() {
         table.row([kind.name.into(), kind.summary.into()]);
     }
     table
 }
 
-/// What the options of machines choose among.
+/// What the options of devices choose among.
 fn listed_policies() -> impl Iterator<Item = &'static Policy> {
     let listed_apart = [nandu_trace::formats::FAMILY, nandu_trace::synth::FAMILY];
     registry().all_policies().iter().filter(move |policy| !listed_apart.contains(&policy.family))
@@ -260,22 +260,22 @@ fn formats() -> Table {
     table
 }
 
-fn plants() -> Table {
-    let mut table = Table::new(["<planted fault", "<breaks", "<what the machine then does wrong"]);
+fn bugs() -> Table {
+    let mut table = Table::new(["<bug", "<breaks", "<what the device then does wrong"]);
     for plant in registry().plants() {
         table.row([plant.name.into(), plant.breaks.into(), plant.summary.into()]);
     }
     table
 }
 
-fn figures() -> String {
-    let mut table = Table::new(["<figure", "<stored in", "<what it is"]);
+fn metrics() -> String {
+    let mut table = Table::new(["<metric", "<stored in", "<what it is"]);
     for (name, kind, summary) in nandu_sweep::metric::plain_names() {
         table.row([name, kind.unit().into(), summary.into()]);
     }
     format!(
         "{table}\nof one device: DEVICE.energy, DEVICE.lifetime, DEVICE.erases_per_block, DEVICE.mean, DEVICE.requests,\n\
-         and whatever the machine counts, for example disk.spin_ups; of one tenant among several: tenant.NAME.p99 and the other latencies\n"
+         and whatever the device counts, for example disk.spin_ups; of one tenant among several: tenant.NAME.p99 and the other latencies\n"
     )
 }
 
@@ -293,10 +293,10 @@ fn description(text: &str) -> String {
 
 fn as_json(what: Listed) -> Value {
     match what {
-        Listed::Machines => registry()
+        Listed::Devices => registry()
             .kinds()
             .iter()
-            .map(|k| json!({ "name": k.name, "summary": k.summary, "plants": k.plants.iter().map(|p| p.name).collect::<Vec<_>>() }))
+            .map(|k| json!({ "name": k.name, "summary": k.summary, "bugs": k.plants.iter().map(|p| p.name).collect::<Vec<_>>() }))
             .collect(),
         Listed::Policies => listed_policies()
             .map(|p| json!({ "choice": p.family, "name": p.name, "summary": p.summary, "source": p.source }))
@@ -333,11 +333,11 @@ fn as_json(what: Listed) -> Value {
             .iter()
             .map(|f| json!({ "name": f.name, "summary": f.summary, "example": f.example, "writable": f.is_writable(), "tried_on": f.tried.name() }))
             .collect(),
-        Listed::Plants => registry()
+        Listed::Bugs => registry()
             .plants()
             .map(|p| json!({ "name": p.name, "breaks": p.breaks, "summary": p.summary }))
             .collect(),
-        Listed::Figures => nandu_sweep::metric::plain_names()
+        Listed::Metrics => nandu_sweep::metric::plain_names()
             .into_iter()
             .map(|(name, kind, summary)| json!({ "name": name, "unit": kind.unit(), "summary": summary }))
             .collect(),

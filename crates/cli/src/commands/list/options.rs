@@ -57,7 +57,7 @@ pub fn of(name: &str) -> Vec<(String, Vec<Described>)> {
     for branch in machines.into_iter().flatten() {
         if branch["properties"]["kind"]["const"] == name {
             let text = branch["description"].as_str().unwrap_or_default();
-            out.push((format!("machine {name}: {text}"), options(branch, &schema)));
+            out.push((format!("device {name}: {text}"), options(branch, &schema)));
         }
     }
     for policy in registry().all_policies().iter().filter(|policy| policy.name == name) {
@@ -214,7 +214,7 @@ pub fn as_text(name: &str) -> String {
         if options.is_empty() {
             return format!("{heading}\n\nno options\n");
         }
-        let is_machine = heading.starts_with("machine ");
+        let is_machine = heading.starts_with("device ");
         let mut table = Table::new(["<option", "<takes", "<what it is"]);
         for o in options {
             let mut text = if is_machine { first(&o.text) } else { o.text };

@@ -66,7 +66,7 @@ fn prepare(args: &SweepArgs, talk: Talk) -> Result<Prepared, Failure> {
         maximise: args.maximise.clone(),
         metric: args.metric.clone(),
         search: args.search.clone(),
-        skip_impossible: args.skip_impossible,
+        skip_invalid: args.skip_invalid,
         allow_saturated: args.allow_saturated,
         allow_unsteady: args.allow_unsteady,
         set: args.set.clone(),

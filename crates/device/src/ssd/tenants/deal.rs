@@ -107,7 +107,7 @@ pub(super) fn refused<T>(why: String, remedy: &str) -> Result<T, DealError> {
 
 /// A deal that is begun and cannot be ended now.
 pub(super) fn not_back<T>() -> Result<T, DealError> {
-    refused("units that were lent are not back yet".into(), "try again: the rest of it is done then")
+    refused("lent units are still being returned".into(), "retry to finish")
 }
 
 impl Tenants {

@@ -56,15 +56,18 @@ impl Session<'_> {
     fn standing(&self, drive: u32) -> Standing {
         let mut counters: Vec<Counter> = Vec::new();
         self.engine.graph.machine(drive).counters(&mut counters);
-        let of = |name: &str| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
-        let tenant = |number: usize| {
-            let of = |what: &str| of(&format!("tenant_{number}_{what}"));
-            (of("gc_pages_moved"), of("units_lent_now"), of("units_borrowed_now"))
+        // A drive without loans counts none.
+        let of_tenant = |number: usize, what: &str| {
+            Counter::find(&counters, &format!("tenant_{number}{what}")).unwrap_or(0)
+        };
+        let tenant = |number| {
+            let lent = of_tenant(number, "_units_lent_now");
+            (of_tenant(number, "_gc_pages_moved"), lent, of_tenant(number, "_units_borrowed_now"))
         };
         Standing {
-            demanded: of("units_demanded"),
-            levelled: of("blocks_levelled_across_tenants"),
-            journal_pages: of("journal_pages"),
+            demanded: Counter::of(&counters, "units_demanded"),
+            levelled: Counter::of(&counters, "blocks_levelled_across_tenants"),
+            journal_pages: Counter::of(&counters, "journal_pages"),
             tenants: (1..=16).map(tenant).collect(),
         }
     }

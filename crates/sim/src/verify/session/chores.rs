@@ -1,7 +1,7 @@
 //! What operators do meanwhile: they scrub mirrors and parity arrays, swap roles, and replace legs.
 
 use super::{Broken, STALL, Session, broken};
-use nandu_base::Admin;
+use nandu_base::{Admin, Counter};
 
 impl Session<'_> {
     /// Now and then an operator comes. What an array refuses has changed nothing.
@@ -87,6 +87,6 @@ impl Session<'_> {
     fn figure(&self, node: u32, name: &str) -> u64 {
         let mut counters = Vec::new();
         self.engine.graph.machine(node).counters(&mut counters);
-        counters.iter().find(|c| c.name == name).map_or(0, |c| c.value)
+        Counter::of(&counters, name)
     }
 }
