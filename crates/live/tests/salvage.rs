@@ -476,6 +476,6 @@ fn a_hybrid_disk_that_fails_says_so() {
         block += 1;
         assert!(block < 20_000, "no page of the ring had to be moved");
     }
-    assert!(process.log().lines().any(|line| line.contains("error m: FAILED")), "{}", process.log());
+    assert!(process.log().lines().any(|line| line.contains("error m: failed")), "{}", process.log());
     process.kill();
 }

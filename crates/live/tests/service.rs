@@ -158,7 +158,7 @@ fn figures_are_told_over_http_whatever_a_client_there_does() {
     let mut address = String::new();
     loop {
         let said = reports.recv_timeout(DEADLINE).expect("it becomes ready");
-        if let Some(at) = said.strip_prefix("figures for Prometheus: http://") {
+        if let Some(at) = said.strip_prefix("metrics for Prometheus: http://") {
             address = at.trim_end_matches("/metrics").to_string();
         } else if said.starts_with("nbd+unix") {
             break;
