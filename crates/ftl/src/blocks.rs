@@ -248,9 +248,9 @@ impl BlockTable {
         *owner = content.word();
     }
 
-    /// A page lost its data to a newer version, or to a trim.
+    /// A page lost its data to a newer version, or to a trim; returns its block.
     #[inline]
-    pub fn invalidate(&mut self, ppn: Ppn) {
+    pub fn invalidate(&mut self, ppn: Ppn) -> BlockId {
         assert!((ppn.0 as usize) < self.owners.len(), "page {ppn:?} is on no block");
         let block = self.layout.block(ppn).0 as usize;
         debug_assert!(block < self.invalid.len());
@@ -264,6 +264,7 @@ impl BlockTable {
             let pool = *self.pool_of.get_unchecked(block) as usize;
             self.planes.get_unchecked_mut(pool).valid -= 1;
         }
+        BlockId(block as u32)
     }
 
     /// A page that counts as invalid holds the newest version again: the copy of it is given up.

@@ -224,7 +224,7 @@ impl<M: Mapping> Ssd<M> {
         let Clearing { victim, mut next, .. } = self.clearing[plane as usize];
         let pages = self.blocks.layout().pages;
         let mut valid = pages - u32::from(self.blocks.invalid(victim));
-        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Gc);
+        let mut usage = Usage::default();
         let (mut moved, mut left, mut end) = (0, budget, Instant::ZERO);
         while valid > 0 {
             if left == 0 && self.may_pause(plane) {
@@ -239,8 +239,8 @@ impl<M: Mapping> Ssd<M> {
                 Some(lpn) if PLAIN && self.map.is_at(lpn, from) => {
                     let to = self.next_page_for_moved(plane);
                     let (start, until, die, bus) = self.exec.lanes.move_page(plane, cx.now);
-                    pieces.usage.die += die;
-                    pieces.usage.bus += bus;
+                    usage.die += die;
+                    usage.bus += bus;
                     end = until;
                     self.seq += 1;
                     moved += 1;
@@ -254,7 +254,7 @@ impl<M: Mapping> Ssd<M> {
                     }
                 }
                 Some(lpn) if !PLAIN && self.is_live(lpn, from, cause, cx) => {
-                    self.move_data(from, lpn, plane, &mut pieces, cx);
+                    self.move_data(from, lpn, plane, cause, &mut usage, cx);
                 }
                 Some(_) => {
                     if !PLAIN {
@@ -263,7 +263,7 @@ impl<M: Mapping> Ssd<M> {
                     }
                     continue;
                 }
-                None if self.move_record(from, plane, &mut pieces, cx) => {}
+                None if self.move_record(from, plane, cause, &mut usage, cx) => {}
                 None => continue,
             }
             valid -= 1;
@@ -278,7 +278,7 @@ impl<M: Mapping> Ssd<M> {
             self.blocks.moved_away(victim, moved);
             self.exec.stripes.keep_unit_until(victim, end);
         }
-        self.charge_gc(pieces.usage, cause, cx);
+        self.charge_gc(usage, cause, cx);
         if valid > 0 {
             self.clearing[plane as usize].next = next;
         } else {
@@ -301,10 +301,18 @@ impl<M: Mapping> Ssd<M> {
 
     /// Moves a page of the host.
     #[inline(always)]
-    fn move_data(&mut self, from: Ppn, lpn: Lpn, plane: u32, pieces: &mut Pieces, cx: &mut Cx<'_>) {
-        let to = self.move_page(from, Content::Data(lpn), plane, pieces, cx);
+    fn move_data(
+        &mut self,
+        from: Ppn,
+        lpn: Lpn,
+        plane: u32,
+        cause: TenantId,
+        usage: &mut Usage,
+        cx: &mut Cx<'_>,
+    ) {
+        let to = self.move_page(from, Content::Data(lpn), plane, cause, usage, cx);
         if !(self.planted.stale_map && self.seq.is_multiple_of(32)) {
-            self.relocate(lpn, from, to, pieces.cause, cx);
+            self.relocate(lpn, from, to, cause, cx);
         }
     }
 
@@ -314,7 +322,8 @@ impl<M: Mapping> Ssd<M> {
         &mut self,
         from: Ppn,
         plane: u32,
-        pieces: &mut Pieces,
+        cause: TenantId,
+        usage: &mut Usage,
         cx: &mut Cx<'_>,
     ) -> bool {
         let content = self.blocks.content(from);
@@ -322,7 +331,7 @@ impl<M: Mapping> Ssd<M> {
         if self.journal.record(slot).is_none_or(|record| record.ppn != from) {
             return false;
         }
-        let to = self.move_page(from, content, plane, pieces, cx);
+        let to = self.move_page(from, content, plane, cause, usage, cx);
         self.journal.moved(slot, to);
         true
     }
@@ -333,11 +342,14 @@ impl<M: Mapping> Ssd<M> {
         from: Ppn,
         content: Content,
         plane: u32,
-        pieces: &mut Pieces,
+        cause: TenantId,
+        usage: &mut Usage,
         cx: &mut Cx<'_>,
     ) -> Ppn {
         let to = self.next_page_for_cleared(plane);
-        self.copy(from, to, content, pieces, cx);
+        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Gc);
+        self.copy(from, to, content, &mut pieces, cx);
+        *usage += pieces.usage;
         self.count.pages_moved += 1;
         self.tenant_moved(plane);
         self.blocks.invalidate(from);

@@ -249,8 +249,8 @@ impl<M: Mapping> Ssd<M> {
             self.seq += 1;
             self.blocks.programmed(ppn, Content::Data(lpn));
             if let Some(old) = self.enter_behind(lpn, ppn, known) {
-                self.blocks.invalidate(old);
-                self.exec.stripes.keep_until(old, time.end);
+                let unit = self.blocks.invalidate(old);
+                self.exec.stripes.keep_unit_until(unit, time.end);
                 self.forget_old(old);
             }
             if STORES {
@@ -354,8 +354,7 @@ impl<M: Mapping> Ssd<M> {
             own.into_iter().for_each(|own| *pieces = own);
             pieces.after = after;
             self.wrote_whole(1, u32::from(time.is_none()), &mut usage);
-            pieces.usage.die += usage.die;
-            pieces.usage.bus += usage.bus;
+            pieces.usage += usage;
             if let Some(time) = time {
                 self.exec.last_change = self.exec.last_change.later(time.end);
                 pieces.note(time);

@@ -212,7 +212,9 @@ mod tests {
         let pages: Vec<Ppn> = (0..3).map(|lpn| write(&mut t, &mut open, lpn)).collect();
         assert!(open.is_full() && t.is_slc(block) && t.broken_modes().is_none());
         assert_eq!(t.valid_pages()[block.0 as usize], 3);
-        pages.into_iter().for_each(|page| t.invalidate(page));
+        for page in pages {
+            t.invalidate(page);
+        }
         assert_eq!(u32::from(t.invalid(block)), t.layout().pages);
         t.erased(block);
         assert_eq!((t.is_slc(block), t.slc_blocks(0), t.slc_erases(block)), (false, 0, 1));

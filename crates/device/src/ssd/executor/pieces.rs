@@ -16,6 +16,14 @@ pub(in crate::ssd) struct Usage {
     pub bus: Span,
 }
 
+impl std::ops::AddAssign for Usage {
+    #[inline(always)]
+    fn add_assign(&mut self, more: Usage) {
+        self.die += more.die;
+        self.bus += more.bus;
+    }
+}
+
 impl Usage {
     #[inline]
     pub fn charge(self, cx: &mut Cx<'_>, cause: TenantId, work: Work) {
@@ -149,8 +157,7 @@ impl Executor {
         usage: Usage,
         cx: &mut Cx<'_>,
     ) -> Step {
-        pieces.usage.die += usage.die;
-        pieces.usage.bus += usage.bus;
+        pieces.usage += usage;
         pieces.note(slowest);
         self.finish_pieces(id, pieces, cx)
     }
