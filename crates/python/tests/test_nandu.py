@@ -381,7 +381,7 @@ def test_what_is_wrong_is_raised_with_its_place() -> None:
     with pytest.raises(nandu.TraceError, match="`1.5` is no whole number"):
         nandu.run("small-ssd", nandu.Trace.generator("mixed-zipf", requests="1.5"))
     with pytest.raises(nandu.InputError, match="did you mean `iodepth`"):
-        nandu.run("small-ssd", zipf(), close=4)
+        nandu.run("small-ssd", zipf(), io_depth=4)
     with pytest.raises(nandu.InputError, match="`rate_iops`: cannot be used with `iodepth`"):
         nandu.run("small-ssd", zipf(), iodepth=4, rate_iops=5)
     with pytest.raises(nandu.TraceError, match="there is no column `offset`"):
