@@ -256,6 +256,28 @@ fn an_operation_is_suspended_as_often_as_it_may() {
     assert_eq!(counter(&bed, "reads_in_suspensions"), 2);
 }
 
+#[test]
+fn no_more_reads_pass_an_operation_than_may() {
+    for scheduler in ["", "noop", "drr", "flashfq", "fios", "vssd", "cffq", "cfq"] {
+        let of_tenants = match scheduler {
+            "" => String::new(),
+            name => format!(", tenant_scheduler = {{ kind = \"{name}\" }}"),
+        };
+        let mut bed = bed(&format!(
+            "die_scheduler = {{ kind = \"out-of-order\", max_read_bypass = 1, \
+             suspend = {{ max_per_program = 9, suspend_latency = \"1 us\", resume_latency = \"1 us\" }}{of_tenants} }}"
+        ));
+        bed.submit(0, Op::Write, Flags::NONE, 0, PAGE);
+        for n in 1..5 {
+            let then = bed.now() + Span::from_us(60);
+            bed.run_until(then);
+            bed.submit(0, Op::Read, Flags::NONE, n * 9 * PAGE, PAGE);
+        }
+        bed.settle();
+        assert_eq!(counter(&bed, "reads_in_suspensions"), 1, "{scheduler}");
+    }
+}
+
 /// Pages in SLC mode have its times with the die scheduler `out-of-order` too, and a program of three bits stands still for a read of one.
 #[test]
 fn operations_of_both_modes_wait_and_stand_still() {

@@ -415,6 +415,12 @@ impl<M: Mapping> Ssd<M> {
         self.blocks.invalidate(old);
     }
 
+    /// The page at `old` is needed no more from `when` on, which no door of the executor knows.
+    pub(super) fn give_up(&mut self, old: Ppn, when: Instant) {
+        let unit = self.blocks.invalidate(old);
+        self.exec.stripes.keep_unit_until(unit, when);
+    }
+
     pub(super) fn trim(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         if self.map.log_blocks().is_some() {
             return self.trim_logged(id, cx);

@@ -134,8 +134,7 @@ impl<M: Mapping> Ssd<M> {
         for slot in replaced {
             let ppn = self.journal.drop_record(slot);
             self.say_given_up(ppn, safe, cx);
-            self.blocks.invalidate(ppn);
-            self.exec.stripes.keep_until(ppn, safe);
+            self.give_up(ppn, safe);
             self.exec.queue.keep_until_all_is_done(self.exec.stripes.units.place(ppn), cx.now);
         }
     }
@@ -148,8 +147,7 @@ impl<M: Mapping> Ssd<M> {
             for slot in self.journal.unneeded(oldest, some) {
                 let ppn = self.journal.drop_record(slot);
                 self.say_given_up(ppn, self.exec.last_change, cx);
-                self.blocks.invalidate(ppn);
-                self.exec.stripes.keep_until(ppn, self.exec.last_change);
+                self.give_up(ppn, self.exec.last_change);
                 self.exec.queue.keep_until_all_is_done(self.exec.stripes.units.place(ppn), cx.now);
             }
         }

@@ -147,8 +147,7 @@ impl<M: Mapping> Ssd<M> {
                 }
                 MapOp::Stale(ppn) => {
                     // The newer version is one of those issued so far.
-                    self.blocks.invalidate(ppn);
-                    self.exec.stripes.keep_until(ppn, self.exec.last_change);
+                    self.give_up(ppn, self.exec.last_change);
                     self.blocks.forget(ppn);
                     if self.exec.queue.holds_back() {
                         if changes == NONE {

@@ -22,15 +22,13 @@
 //! waits, and the scheduler's own for each die.
 
 use super::node::Job;
+use super::suspend::NEVER;
 use crate::nand::lanes::Timing;
 use nandu_base::{Instant, ReqId, Span, TenantId};
 use nandu_queue::board::{Board, Class, Entry};
 use nandu_queue::schedulers::{Next, Scheduler};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-/// Later than anything.
-const NEVER: Instant = Instant(u64::MAX);
 
 /// What operations cost a die, outside and inside SLC mode.
 #[derive(Clone, Copy, Debug)]

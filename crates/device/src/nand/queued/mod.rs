@@ -49,7 +49,7 @@ mod suspend;
 
 pub(crate) use fair::{Costs, Fair};
 pub(crate) use node::{After, Detail, Job, NONE, Node, Order, Page};
-pub(crate) use suspend::{Running, Suspending};
+pub(crate) use suspend::{NEVER, Running, Suspending};
 
 use super::PageTime;
 use choose::Line;

@@ -19,6 +19,9 @@ use super::node::Job;
 use super::{Die, PageTime, Queued};
 use nandu_base::{Instant, Span, TenantId, Violation};
 
+/// Later than anything: the end of what stands still.
+pub(crate) const NEVER: Instant = Instant(u64::MAX);
+
 /// How operations are suspended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suspending {
@@ -120,11 +123,8 @@ impl Queued {
         }
     }
 
-    /// The tenant of the read that passes the operation that a die runs, if one may: a scheduler has decided then.
+    /// The tenant of the read that passes the operation that a die runs, where one might: a scheduler has decided then.
     pub fn read_to_pass(&mut self, die: u32, now: Instant) -> Option<TenantId> {
-        if !self.might_pass(die, now) {
-            return None;
-        }
         let Die { line, fair, .. } = &mut self.dies[die as usize];
         match fair {
             Some(fair) => fair.pass(now),

@@ -19,7 +19,7 @@ use nandu_base::{Cx, Instant, Program, Span, Window, Work};
 use nandu_ftl::{BlockId, Ppn, Units};
 use std::ops::Range;
 
-/// Where the blocks of units are, and since when they may be written.
+/// Where the blocks of units are, and since when they may be written and erased.
 #[derive(Clone, Debug)]
 pub(in crate::ssd) struct Stripes {
     pub units: Units,
@@ -309,7 +309,7 @@ impl Executor {
             after.at = chips.fold(safe, |at, (block, _)| at.later(self.queue.safe_at(block)));
             // A record of a flush may still be on its way on another die: until it is complete, an erase could leave an
             // older version of a trimmed page as the newest.
-            if work == Work::Gc && !self.queue.keeps_order() && !self.queue.erase_before_record {
+            if work == Work::Gc && !self.queue.erase_before_record {
                 after.at = after.at.later(self.recorded_at);
             }
         }

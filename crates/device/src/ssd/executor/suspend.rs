@@ -1,12 +1,9 @@
 //! Operations that run and may be suspended, with the die scheduler `out-of-order`; see [`crate::nand::queued`] for the rules.
 
 use super::{Executor, Usage};
-use crate::nand::queued::{Job, NONE, Node, Running};
+use crate::nand::queued::{Job, NEVER, NONE, Node, Running};
 use nandu_base::{Counter, Cx, Instant, Span, TenantId, TimerKey, Work};
 use nandu_ftl::BlockId;
-
-/// Later than anything.
-const NEVER: Instant = Instant(u64::MAX);
 
 impl Executor {
     /// Goes on with what runs on a die: true when nothing does, so that the next operation may begin.

@@ -317,8 +317,7 @@ impl<M: Mapping> Ssd<M> {
             if let Some(slot) = before {
                 let old = self.journal.drop_record(slot);
                 self.say_given_up(old, recorded, cx);
-                self.blocks.invalidate(old);
-                self.exec.stripes.keep_until(old, recorded);
+                self.give_up(old, recorded);
             }
         }
         self.renumber_map(table, cx);

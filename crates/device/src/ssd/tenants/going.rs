@@ -37,8 +37,7 @@ impl<M: Mapping> Ssd<M> {
         let recorded = self.write_table(tenant, Part { live: pages, going, ..part }, cx);
         for lpn in (part.first + pages..part.end()).map(Lpn) {
             if let Some(old) = self.map.clear(lpn) {
-                self.blocks.invalidate(old);
-                self.exec.stripes.keep_until(old, recorded);
+                self.give_up(old, recorded);
                 self.forget_old(old);
                 self.count.pages_trimmed += 1;
             }

@@ -99,8 +99,7 @@ impl<M: Mapping> Ssd<M> {
         for first in layout.all_blocks().map(|block| layout.first_page(block).0) {
             for ppn in (first..first + layout.pages).map(Ppn) {
                 if self.blocks.data_at(ppn).is_some_and(|lpn| self.map.get(lpn) != Some(ppn)) {
-                    self.blocks.invalidate(ppn);
-                    self.exec.stripes.keep_until(ppn, self.exec.last_change);
+                    self.give_up(ppn, self.exec.last_change);
                     self.blocks.forget(ppn);
                 }
             }
