@@ -186,9 +186,6 @@ impl<M: Mapping> Ssd<M> {
 
     /// Notes that a block is opened for data, whose erase may not be complete yet.
     pub(super) fn note_opened(&mut self, cursor: Cursor) {
-        let block = cursor.block(self.blocks.layout());
-        self.exec.stripes.opened(block, self.exec.queue.any_erase_waits());
-        let erased = self.exec.stripes.was_erased_at(block);
-        self.exec.fetched.opened_from = self.exec.fetched.opened_from.later(erased);
+        self.exec.opened(cursor);
     }
 }

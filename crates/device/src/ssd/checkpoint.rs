@@ -95,12 +95,12 @@ impl<M: Mapping> Ssd<M> {
         let Some(mut keeper) = self.paging.keeper.take() else { return };
         let outer = self.exec.lanes.work_for(Work::Journal);
         let (half, first, stale) = keeper.anchors.take(pages as u32);
-        let before = self.exec.queue.all_changes(cx.now);
+        let before = self.exec.all_changes(cx);
         for block in stale {
             self.erase_anchor(block, before, &mut keeper, cause, cx);
         }
-        let ready = After { at: self.exec.last_change.later(cx.now), ..self.exec.queue.all_changes(cx.now) };
-        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Journal);
+        let ready = self.exec.behind_all(cx);
+        let mut pieces = Pieces::of_nobody(cx, cause, Work::Journal);
         for (index, words) in (0..).zip(words.chunks(per_page)) {
             let ppn = keeper.anchors.page(half, first + index);
             self.write_anchor(ppn, ready, u64::from(index), words, &mut pieces, cx);
@@ -117,14 +117,14 @@ impl<M: Mapping> Ssd<M> {
     #[cold]
     pub(super) fn give_checkpoints_up(&mut self, cx: &mut Cx<'_>) {
         let Some(mut keeper) = self.paging.keeper.take() else { return };
-        let before = self.exec.queue.all_changes(cx.now);
+        let before = self.exec.all_changes(cx);
         for block in keeper.anchors.give_up() {
             self.erase_anchor(block, before, &mut keeper, TenantId::SYSTEM, cx);
         }
         keeper.last = 0;
         self.paging.keeper = Some(keeper);
         self.serve_what_waits(cx);
-        self.exec.lanes.fence(self.exec.last_change);
+        self.exec.fence(self.exec.all_given());
     }
 
     /// The checkpoint of now, as words. It takes a sequence number for itself.
@@ -168,7 +168,7 @@ impl<M: Mapping> Ssd<M> {
         cause: TenantId,
         cx: &mut Cx<'_>,
     ) {
-        let after = After { at: self.exec.anchored_at, ..before };
+        let after = self.exec.behind_anchors(before);
         self.exec.erase(Erasing { unit: block, after, is_slc: false, cause, work: Work::Journal }, cx);
         self.blocks.wore(block);
         self.erases_ever += 1;

@@ -1,9 +1,9 @@
 //! Clearing blocks: a few moves after each write of the host, or a whole block when there is no other way.
 
 use super::Ssd;
-use super::executor::{Copying, Erasing, Pieces, Usage};
+use super::executor::{Copying, Erasing, Pieces, Run, Usage};
 use crate::nand::queued::After;
-use nandu_base::{Cx, Instant, Oob, Program, TenantId, Violation, Window, Work};
+use nandu_base::{Cx, Oob, TenantId, Violation, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::{GcPolicy, Greedy, PlaneView};
 use nandu_ftl::mapping::Mapping;
@@ -224,8 +224,8 @@ impl<M: Mapping> Ssd<M> {
         let Clearing { victim, mut next, .. } = self.clearing[plane as usize];
         let pages = self.blocks.layout().pages;
         let mut valid = pages - u32::from(self.blocks.invalid(victim));
-        let mut usage = Usage::default();
-        let (mut moved, mut left, mut end) = (0, budget, Instant::ZERO);
+        let (mut usage, mut run) = (Usage::default(), Run::new(cx));
+        let (mut moved, mut left) = (0, budget);
         while valid > 0 {
             if left == 0 && self.may_pause(plane) {
                 break;
@@ -238,19 +238,14 @@ impl<M: Mapping> Ssd<M> {
             match self.blocks.data_at(from) {
                 Some(lpn) if PLAIN && self.map.is_at(lpn, from) => {
                     let to = self.next_page_for_moved(plane);
-                    let (start, until, die, bus) = self.exec.lanes.move_page(plane, cx.now);
-                    usage.die += die;
-                    usage.bus += bus;
-                    end = until;
+                    let placed = self.exec.move_at_once(plane, &mut run);
                     self.seq += 1;
                     moved += 1;
                     self.blocks.programmed(to, Content::Data(lpn));
                     self.map.set(lpn, to);
                     if cx.medium.is_some() {
-                        let (unit, base) = (self.exec.stripes.unit(to), Some(self.exec.stripes.unit(from)));
                         let oob = self.oob_of_moved(to, Content::Data(lpn));
-                        let window = Window { start, end };
-                        self.exec.put(&Program { unit, base, overlay: None, oob, window }, cx);
+                        self.exec.store(to, Some(from), None, oob, placed, cx);
                     }
                 }
                 Some(lpn) if !PLAIN && self.is_live(lpn, from, cause, cx) => {
@@ -274,9 +269,8 @@ impl<M: Mapping> Ssd<M> {
         }
         if PLAIN {
             self.count.pages_moved += u64::from(moved);
-            self.exec.last_change = self.exec.last_change.later(end);
             self.blocks.moved_away(victim, moved);
-            self.exec.stripes.keep_unit_until(victim, end);
+            usage += self.exec.moved_away(victim, &run);
         }
         self.charge_gc(usage, cause, cx);
         if valid > 0 {
@@ -347,7 +341,7 @@ impl<M: Mapping> Ssd<M> {
         cx: &mut Cx<'_>,
     ) -> Ppn {
         let to = self.next_page_for_cleared(plane);
-        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Gc);
+        let mut pieces = Pieces::of_nobody(cx, cause, Work::Gc);
         self.copy(from, to, content, &mut pieces, cx);
         *usage += pieces.usage;
         self.count.pages_moved += 1;
@@ -366,9 +360,9 @@ impl<M: Mapping> Ssd<M> {
         pieces: &mut Pieces,
         cx: &mut Cx<'_>,
     ) {
-        let copying = self.copying(from, to, content, After::at(cx.now));
+        let copying = self.copying(from, to, content, After::now(cx));
         match self.moves_within && !self.exec.queue.holds_back() {
-            true => self.exec.move_now(copying, cx.now, pieces, cx),
+            true => self.exec.move_now(copying, pieces, cx),
             false => self.exec.copy(copying, pieces, cx),
         };
     }
@@ -401,7 +395,7 @@ impl<M: Mapping> Ssd<M> {
 
     /// The same where no trim has emptied it.
     pub(super) fn erase_alone(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        let (after, is_slc) = (After::at(cx.now), self.blocks.is_slc(block));
+        let (after, is_slc) = (After::now(cx), self.blocks.is_slc(block));
         self.exec.erase(Erasing { unit: block, after, is_slc, cause, work: Work::Gc }, cx);
         let rest = std::mem::replace(&mut self.clearing[plane as usize].to, Cursor::CLOSED);
         self.blocks.waste(rest);

@@ -9,8 +9,8 @@
 //! collection is not behind there; a map that gathers has one block of each plane for it.
 
 use super::Ssd;
-use super::executor::Pieces;
-use crate::nand::queued::{After, Job, NONE};
+use super::executor::{Awaited, Pieces};
+use crate::nand::queued::{After, Job};
 use nandu_base::{Cx, TenantId, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::mapping::{Gather, Mapping};
@@ -34,10 +34,8 @@ struct Gathering {
     pool: u32,
     /// Its first page.
     first: Ppn,
-    /// When the entries of the logical block are read.
-    ready: After,
-    /// The number of the operation that they wait for.
-    number: u64,
+    /// The entries of the logical block are read behind this.
+    entries: Awaited,
 }
 
 /// What a drive keeps to gather blocks.
@@ -117,7 +115,7 @@ impl<M: Mapping> Ssd<M> {
     fn end_gathering(&mut self, at: Option<Ppn>, cause: TenantId, cx: &mut Cx<'_>) {
         self.paging.gatherer.under_way = None;
         self.map.end_gathering(at, &mut self.paging.ops);
-        self.run_map_ops(After::at(cx.now), cause, cx);
+        self.run_map_ops(After::now(cx), cause, cx);
     }
 
     /// Opens a flash block for the logical block that the map wants, in the plane whose turn it is, of the pool whose pages they are.
@@ -138,15 +136,15 @@ impl<M: Mapping> Ssd<M> {
             return None;
         };
         let starts = self.map.start_gathering(&mut self.paging.ops);
-        let ready = self.run_map_ops(After::at(cx.now), cause, cx);
+        let ready = self.run_map_ops(After::now(cx), cause, cx);
         if !starts {
             return None;
         }
         let cursor =
             self.blocks.open_free(pool, self.seq + 1).expect("a pool that was asked has a free block");
         self.note_opened(cursor);
-        let number = self.exec.queue.node(ready.node).number;
-        Some(Gathering { cursor, pool, first: layout.first_page(cursor.block(&layout)), ready, number })
+        let entries = self.exec.await_later(ready);
+        Some(Gathering { cursor, pool, first: layout.first_page(cursor.block(&layout)), entries })
     }
 
     fn gather_page(&mut self, lpn: Lpn, mut open: Gathering, cause: TenantId, cx: &mut Cx<'_>) {
@@ -155,9 +153,9 @@ impl<M: Mapping> Ssd<M> {
         self.paging.gatherer.under_way = Some(open);
         self.blocks.planes[open.pool as usize].valid += 1;
         self.exec.begin_group();
-        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Map);
+        let mut pieces = Pieces::of_nobody(cx, cause, Work::Map);
         let outer = self.exec.lanes.work_for(Work::Map);
-        let after = self.still_to_wait_for(&open, cx);
+        let after = self.exec.still_awaited(&open.entries, cx);
         let copying = self.copying(from, to, Content::Data(lpn), after);
         self.exec.carry(copying, [Job::PreRead, Job::Gathered], &mut pieces, cx);
         self.exec.lanes.work_for(outer);
@@ -166,15 +164,5 @@ impl<M: Mapping> Ssd<M> {
         self.blocks.invalidate(from);
         self.relocate(lpn, from, to, cause, cx);
         self.clear_after_write(open.pool, cause, cx);
-    }
-
-    /// The entries of the block that is gathered may have come meanwhile.
-    fn still_to_wait_for(&self, open: &Gathering, cx: &Cx<'_>) -> After {
-        let After { at, node } = open.ready;
-        let at = at.later(cx.now);
-        if node == NONE || self.exec.queue.node(node).number == open.number {
-            return After { at, node };
-        }
-        After::at(at.later(self.exec.fetched.last_comes()))
     }
 }

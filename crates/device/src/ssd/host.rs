@@ -2,14 +2,10 @@
 
 use super::Ssd;
 use super::alloc::Taken;
-use super::executor::{Pieces, Premerge, Programming, Reading, Usage, Whose};
+use super::executor::{Pieces, Premerge, Programming, Reading, Run, Whose};
 use super::pages::{PageShape, Pages, Part};
-use crate::nand::PageTime;
-use crate::nand::queued::{After, Job, NONE};
-use nandu_base::{
-    Cx, ErrorKind, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId, Span, Step, TenantId,
-    Window, Work,
-};
+use crate::nand::queued::{After, Job};
+use nandu_base::{Cx, ErrorKind, Flags, Oob, Overlay, Payload, ReqId, Step, TenantId, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::Extent;
@@ -63,11 +59,10 @@ impl<M: Mapping> Ssd<M> {
     #[inline]
     pub(super) fn read(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &cx.requests[id];
-        let (payload, cause, now) = (request.payload, request.cause, cx.now);
+        let (payload, cause) = (request.payload, request.cause);
         let pages = self.host.page.pages(request.offset, request.len);
         self.exec.begin_group();
-        let (mut after, mut pieces) = (After::at(now), None);
-        let (mut slowest, mut usage) = (PageTime::done(now), Usage::default());
+        let (mut after, mut pieces, mut run) = (After::now(cx), None, Run::new(cx));
         let (mut sensed, fetches) = (0, !payload.is_none());
         self.map.begin(Lpn(pages.end));
         if let Some(medium) = cx.medium.as_deref().filter(|_| fetches) {
@@ -77,19 +72,14 @@ impl<M: Mapping> Ssd<M> {
         let mut lpn = pages.first;
         while lpn < pages.end {
             match self.translate(Lpn(lpn), &mut after, cause, cx) {
-                Some(ppn) if self.exec.queue.holds_back() || after != After::at(now) => {
-                    let pieces = pieces.get_or_insert_with(|| Pieces::of_request(id, now, cause, Work::Read));
+                Some(ppn) if self.exec.queue.holds_back() || after != After::now(cx) => {
+                    let pieces = pieces.get_or_insert_with(|| Pieces::of_request(id, cx, cause, Work::Read));
                     pieces.after = after;
                     self.read_page(lpn, ppn, None, pieces, cx);
                     sensed += 1;
                 }
                 Some(ppn) => {
-                    let (time, die) = self.exec.sense(ppn, now);
-                    usage.die += die;
-                    usage.bus += self.exec.lanes.timing().transfer;
-                    if time.end > slowest.end {
-                        slowest = time;
-                    }
+                    self.exec.read_at_once(ppn, &mut run);
                     sensed += 1;
                     if fetches {
                         self.exec.fetch(id, &pages, lpn, Some(self.exec.stripes.unit(ppn)), cx);
@@ -102,16 +92,12 @@ impl<M: Mapping> Ssd<M> {
         }
         self.count.host_pages_read += sensed;
         self.gather_some(Lpn(pages.first), cause, cx);
-        if pieces.is_none() && after == After::at(now) {
-            usage.charge(cx, cause, Work::Read);
-            if slowest.end > now {
-                slowest.read_path(now, self.exec.lanes.timing(), &mut cx.requests[id].path);
-            }
-            return self.exec.finish(id, slowest.end, cx);
+        if pieces.is_none() && after == After::now(cx) {
+            return self.exec.finish_run(id, &run, cause, Work::Read, cx);
         }
-        let mut pieces = pieces.unwrap_or_else(|| Pieces::of_request(id, now, cause, Work::Read));
+        let mut pieces = pieces.unwrap_or_else(|| Pieces::of_request(id, cx, cause, Work::Read));
         pieces.after = after;
-        self.exec.finish_all(id, pieces, slowest, usage, cx)
+        self.exec.finish_all(id, pieces, &run, cx)
     }
 
     /// Reads a page of a request, over which the write buffer may have something.
@@ -137,26 +123,23 @@ impl<M: Mapping> Ssd<M> {
         self.exec.begin_group();
         self.turns.aim(pages.first);
         self.map.begin(Lpn(pages.end));
-        let now = cx.now;
         let whose = Whose::Request(id);
         if self.is_plain && self.host.page.is_whole(&pages) {
-            let (mut after, mut pieces) = (After::at(now), None);
+            let (mut after, mut pieces) = (After::now(cx), None);
             let so_far = (&mut after, &mut pieces);
-            let (slowest, usage) = match cx.medium {
+            let run = match cx.medium {
                 None => self.write_whole::<false>(id, &pages, (whose, cause), so_far, cx),
                 Some(_) => self.write_whole::<true>(id, &pages, (whose, cause), so_far, cx),
             };
             self.gather_some(Lpn(pages.first), cause, cx);
-            if pieces.is_none() && after == After::at(now) {
-                usage.charge(cx, cause, Work::Write);
-                slowest.program_path(now, self.exec.lanes.timing(), &mut cx.requests[id].path);
-                return self.exec.finish(id, slowest.end, cx);
+            if pieces.is_none() && after == After::now(cx) {
+                return self.exec.finish_run(id, &run, cause, Work::Write, cx);
             }
-            let mut pieces = pieces.unwrap_or_else(|| Pieces::of_request(id, now, cause, Work::Write));
+            let mut pieces = pieces.unwrap_or_else(|| Pieces::of_request(id, cx, cause, Work::Write));
             pieces.after = after;
-            return self.exec.finish_all(id, pieces, slowest, usage, cx);
+            return self.exec.finish_all(id, pieces, &run, cx);
         }
-        let mut pieces = Pieces::of_request(id, now, cause, Work::Write);
+        let mut pieces = Pieces::of_request(id, cx, cause, Work::Write);
         if !self.write_parts(id, &pages, &mut pieces, cx) {
             // Nobody has these pages.
             return cx.fail(id, ErrorKind::NoSpace);
@@ -180,9 +163,8 @@ impl<M: Mapping> Ssd<M> {
         true
     }
 
-    /// Writes whole pages; returns the one that is complete last of those that did not wait, and what they take. The same as
-    /// [`write_page`](Ssd::write_page) for each of them, with nothing per page that can be done once: most requests of most workloads
-    /// come this way.
+    /// Writes whole pages; returns those that nothing stood before. The same as [`write_page`](Ssd::write_page) for each of them, with nothing per
+    /// page that can be done once: most requests of most workloads come this way.
     #[inline(always)]
     fn write_whole<const STORES: bool>(
         &mut self,
@@ -191,10 +173,8 @@ impl<M: Mapping> Ssd<M> {
         who: (Whose, TenantId),
         (after, pieces): SoFar<'_>,
         cx: &mut Cx<'_>,
-    ) -> (PageTime, Usage) {
-        let at = (cx.now, self.exec.group());
-        let mut slowest = PageTime::done(cx.now);
-        let (mut usage, mut waiting) = (Usage::default(), 0);
+    ) -> Run {
+        let (group, mut run) = (self.exec.group(), Run::new(cx));
         let mut lpn = pages.first;
         while lpn < pages.end {
             let data = match STORES {
@@ -202,73 +182,57 @@ impl<M: Mapping> Ssd<M> {
                 false => Payload::NONE,
             };
             let so_far = (&mut *after, &mut *pieces);
-            match self.write_whole_page::<STORES>(Lpn(lpn), data, at, who, so_far, &mut usage, cx) {
-                Some(time) => {
-                    if time.end > slowest.end {
-                        slowest = time;
-                    }
-                }
-                None => waiting += 1,
-            }
+            self.write_whole_page::<STORES>(Lpn(lpn), data, group, who, so_far, &mut run, cx);
             lpn += 1;
         }
-        self.wrote_whole(pages.end - pages.first, waiting, &mut usage);
-        self.exec.last_change = self.exec.last_change.later(slowest.end);
-        (slowest, usage)
+        self.count.host_pages_written += u64::from(pages.end - pages.first);
+        self.exec.programmed(&run);
+        run
     }
 
-    /// Writes one of them, for the request of this number at this time; returns its time when nothing stands before it.
+    /// Writes one of them; it is one of the `run` when nothing stands before it.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)] // one page of a request, with what the request adds up
     fn write_whole_page<const STORES: bool>(
         &mut self,
         lpn: Lpn,
         data: Payload,
-        (now, serial): (Instant, u32),
+        group: u32,
         (whose, cause): (Whose, TenantId),
         (after, pieces): SoFar<'_>,
-        usage: &mut Usage,
+        run: &mut Run,
         cx: &mut Cx<'_>,
-    ) -> Option<PageTime> {
+    ) {
         let Taken { ppn, plane, low } = self.take_host_page(cause, cx);
         let known = self.enter_before(lpn, ppn, after, cause, cx);
         let waits = self.waits_for_entries();
-        let mut done = None;
-        if self.exec.queue.holds_back() || waits && *after != After::at(now) {
+        if self.exec.queue.holds_back() || waits && *after != After::now(cx) {
             let older = self.enter_behind(lpn, ppn, known);
-            let pieces = pieces.get_or_insert_with(|| Pieces::new(whose, now, cause, Work::Write));
+            let pieces = pieces.get_or_insert_with(|| Pieces::new(whose, cx, cause, Work::Write));
             pieces.after = *after;
-            let after = if waits { *after } else { After::at(now) };
+            let after = if waits { *after } else { After::now(cx) };
             let page = HostPage { lpn, ppn, part: None, data, base: None, premerge: None, older };
             self.program_page(page, after, pieces, cx);
         } else {
             let page = self.blocks.layout().page(ppn);
-            let serial = if waits { self.exec.group() } else { serial };
-            let (time, occupied) = self.exec.lanes.program(plane, now, serial, page);
-            usage.die += occupied;
+            let group = if waits { self.exec.group() } else { group };
+            let placed = self.exec.program_at_once(plane, page, group, run);
             self.seq += 1;
             self.blocks.programmed(ppn, Content::Data(lpn));
             if let Some(old) = self.enter_behind(lpn, ppn, known) {
                 let unit = self.blocks.invalidate(old);
-                self.exec.stripes.keep_unit_until(unit, time.end);
+                self.exec.keep_behind(unit, placed);
                 self.forget_old(old);
             }
             if STORES {
-                self.store_whole(lpn, ppn, data, &time, cx);
+                let Part { first, count } = self.host.page.sectors_of(None);
+                let overlay = Some(Overlay { first, count, payload: data });
+                self.exec.store(ppn, None, overlay, self.oob_of(lpn, ppn), placed, cx);
             }
-            done = Some(time);
         }
         if low {
             self.clear_some(plane, cause, cx);
         }
-        done
-    }
-
-    /// Counts whole pages that the host wrote, and adds up the channels' time of those that did not wait.
-    #[inline(always)]
-    fn wrote_whole(&mut self, count: u32, waiting: u32, usage: &mut Usage) {
-        usage.bus += self.exec.lanes.timing().transfer * u64::from(count - waiting);
-        self.count.host_pages_written += u64::from(count);
     }
 
     /// Writes one page or part of one, then moves a few pages when the plane runs low.
@@ -289,7 +253,7 @@ impl<M: Mapping> Ssd<M> {
         let read = base.filter(|_| self.host.merges);
         let (premerge, after) = match read {
             Some(old) => self.premerge(lpn, old, pieces, cx),
-            None if part.is_none() && !self.waits_for_entries() => (None, After::at(pieces.now)),
+            None if part.is_none() && !self.waits_for_entries() => (None, After::now(cx)),
             None => (None, pieces.after),
         };
         self.count.host_pages_written += 1;
@@ -310,7 +274,7 @@ impl<M: Mapping> Ssd<M> {
         let (is_slc, after) = (self.is_slc(old), pieces.after);
         let reading = Reading { is_slc, ..Reading::of(Job::PreRead, old, lpn.0, after) };
         let given = self.exec.read(reading, pieces, cx);
-        (given.as_read(is_slc), self.exec.behind(given, pieces.now))
+        (given.as_read(is_slc), self.exec.behind(given, pieces))
     }
 
     /// Programs a page of the host's.
@@ -322,9 +286,9 @@ impl<M: Mapping> Ssd<M> {
         let Part { first, count } = self.host.page.sectors_of(part);
         let at_once = part.is_none() && !self.waits_for_entries();
         let (oob, overlay) = (self.oob_of(lpn, ppn), Some(Overlay { first, count, payload: data }));
-        let (is_slc, map_at) = (self.is_slc(ppn), if at_once { pieces.now } else { pieces.after.at });
+        let (is_slc, entry) = (self.is_slc(ppn), if at_once { After::now(cx) } else { pieces.after });
         let programming = Programming::of(Job::Program, ppn, oob, after);
-        let programming = Programming { base, overlay, is_slc, older, map_at, premerge, ..programming };
+        let programming = Programming { base, overlay, is_slc, older, entry, premerge, ..programming };
         self.exec.program(programming, pieces, cx);
         if let Some(older) = older {
             self.supersede(older);
@@ -343,34 +307,20 @@ impl<M: Mapping> Ssd<M> {
     ) {
         self.map.begin(Lpn(lpn.0 + 1));
         if self.is_plain && part.is_none() {
-            let (at, who) = ((cx.now, self.exec.group()), (pieces.whose, pieces.cause));
-            let mut usage = Usage::default();
+            let (group, who, mut run) = (self.exec.group(), (pieces.whose, pieces.cause), Run::new(cx));
             let (mut after, mut own) = (pieces.after, Some(*pieces));
             let so_far = (&mut after, &mut own);
-            let time = match cx.medium {
-                None => self.write_whole_page::<false>(lpn, data, at, who, so_far, &mut usage, cx),
-                Some(_) => self.write_whole_page::<true>(lpn, data, at, who, so_far, &mut usage, cx),
-            };
+            match cx.medium {
+                None => self.write_whole_page::<false>(lpn, data, group, who, so_far, &mut run, cx),
+                Some(_) => self.write_whole_page::<true>(lpn, data, group, who, so_far, &mut run, cx),
+            }
             own.into_iter().for_each(|own| *pieces = own);
             pieces.after = after;
-            self.wrote_whole(1, u32::from(time.is_none()), &mut usage);
-            pieces.usage += usage;
-            if let Some(time) = time {
-                self.exec.last_change = self.exec.last_change.later(time.end);
-                pieces.note(time);
-            }
-            return;
+            self.count.host_pages_written += 1;
+            self.exec.programmed(&run);
+            return self.exec.join(&run, pieces);
         }
         self.write_page(lpn, part, data, pieces, cx);
-    }
-
-    /// Stores a whole page of the host's that has its time.
-    fn store_whole(&self, lpn: Lpn, ppn: Ppn, data: Payload, time: &PageTime, cx: &mut Cx<'_>) {
-        let Part { first, count } = self.host.page.sectors_of(None);
-        let overlay = Some(Overlay { first, count, payload: data });
-        let (unit, oob) = (self.exec.stripes.unit(ppn), self.oob_of(lpn, ppn));
-        let window = Window { start: time.start, end: time.end };
-        self.exec.put(&Program { unit, base: None, overlay, oob, window }, cx);
     }
 
     /// What is on record with a page of the host's that is programmed.
@@ -395,9 +345,9 @@ impl<M: Mapping> Ssd<M> {
         // Getting a page may have moved it.
         let from = self.map.get(lpn).unwrap_or(from);
         self.exec.begin_group();
-        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Gc);
+        let mut pieces = Pieces::of_nobody(cx, cause, Work::Gc);
         let outer = self.exec.lanes.work_for(Work::Gc);
-        let copying = self.copying(from, to, Content::Data(lpn), After::at(cx.now));
+        let copying = self.copying(from, to, Content::Data(lpn), After::now(cx));
         self.exec.carry(copying, [Job::PreRead, Job::Gathered], &mut pieces, cx);
         self.exec.lanes.work_for(outer);
         pieces.charge(cx);
@@ -415,10 +365,10 @@ impl<M: Mapping> Ssd<M> {
         self.blocks.invalidate(old);
     }
 
-    /// The page at `old` is needed no more from `when` on, which no door of the executor knows.
-    pub(super) fn give_up(&mut self, old: Ppn, when: Instant) {
+    /// The page at `old` is needed no more once `after` is over, which no door of the executor knows.
+    pub(super) fn give_up(&mut self, old: Ppn, after: After) {
         let unit = self.blocks.invalidate(old);
-        self.exec.stripes.keep_unit_until(unit, when);
+        self.exec.keep_until(unit, after);
     }
 
     pub(super) fn trim(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
@@ -426,11 +376,11 @@ impl<M: Mapping> Ssd<M> {
             return self.trim_logged(id, cx);
         }
         let request = &cx.requests[id];
-        let (cause, flags, now) = (request.cause, request.flags, cx.now);
+        let (cause, flags) = (request.cause, request.flags);
         let pages = self.host.page.pages(request.offset, request.len);
         self.exec.begin_group();
         self.map.begin(Lpn(pages.end));
-        let mut pieces = Pieces::of_request(id, now, cause, Work::Write);
+        let mut pieces = Pieces::of_request(id, cx, cause, Work::Write);
         let extents = nandu_ftl::trim_journal::TrimJournal::extents_per_record(1 << self.host.page.bits);
         let mut recorded = None;
         for lpn in (pages.first..pages.end).map(Lpn) {
@@ -448,38 +398,10 @@ impl<M: Mapping> Ssd<M> {
         if flags.has(Flags::FUA) || self.journal.pending() >= extents {
             recorded = Some(self.record_trims(cx, cause));
         }
-        if let Some(recorded) = recorded {
-            if self.exec.queue.any_record_waits() {
-                self.wait_for_records(&mut pieces, recorded);
-            } else if recorded >= pieces.slowest.time.end.later(pieces.after.at) && pieces.answer().is_none()
-            {
-                if pieces.after.node == NONE {
-                    pieces.usage.charge(cx, cause, Work::Write);
-                    self.explain_record(id, recorded, cx);
-                    return Step::FinishAt(id, recorded);
-                }
-                self.wait_for_records(&mut pieces, recorded);
-            } else if pieces.answer().is_some() {
-                self.wait_for_records(&mut pieces, recorded);
-            }
+        match recorded {
+            Some(recorded) => self.exec.finish_recorded(id, pieces, recorded, cx),
+            None => self.exec.finish_pieces(id, pieces, cx),
         }
-        self.exec.finish_pieces(id, pieces, cx)
-    }
-
-    /// A request ends when all trims so far are on record.
-    fn wait_for_records(&mut self, pieces: &mut Pieces, recorded: Instant) {
-        let answer = self.exec.answer_of(pieces);
-        self.exec.queue.not_before(answer, recorded);
-        self.exec.queue.after_records(answer);
-    }
-
-    /// Explains the wait for a record of the trim journal: one program, and the wait before it.
-    pub(super) fn explain_record(&self, id: ReqId, recorded: Instant, cx: &mut Cx<'_>) {
-        let whole = recorded.since(cx.now);
-        let program = Span(self.exec.shortest_program().0.min(whole.0));
-        let path = &mut cx.requests[id].path;
-        path.add(Phase::Program, program);
-        path.add(Phase::Queue, whole - program);
     }
 
     /// Notes that a page was unmapped which lay at `old`, if it was mapped.
@@ -496,13 +418,7 @@ impl<M: Mapping> Ssd<M> {
         if self.planted.trim_not_recorded {
             return Step::FinishAt(id, cx.now);
         }
-        let end = self.record_trims(cx, cause);
-        if self.exec.queue.any_record_waits() {
-            let mut pieces = Pieces::of_request(id, cx.now, cause, Work::Journal);
-            self.wait_for_records(&mut pieces, end);
-            return self.exec.finish_pieces(id, pieces, cx);
-        }
-        self.explain_record(id, end, cx);
-        Step::FinishAt(id, end)
+        let recorded = self.record_trims(cx, cause);
+        self.exec.finish_flush(id, recorded, cause, cx)
     }
 }

@@ -1,9 +1,9 @@
 //! Putting trims on record; see [`nandu_ftl::trim_journal`] for the why.
 
 use super::Ssd;
-use super::executor::{Given, Pieces, Programming};
+use super::executor::{Pieces, Programming};
 use crate::nand::queued::{After, Job};
-use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, ReqId, TenantId, Violation, Work};
+use nandu_base::{ByteLen, Cx, Oob, Overlay, ReqId, TenantId, Violation, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::isolation::Table;
 use nandu_ftl::mapping::Mapping;
@@ -38,9 +38,9 @@ impl<M: Mapping> Ssd<M> {
     }
 
     /// Puts all pending trims on record; returns when they are safe. Renews the journal when it has grown long.
-    pub(super) fn record_trims(&mut self, cx: &mut Cx<'_>, cause: TenantId) -> Instant {
+    pub(super) fn record_trims(&mut self, cx: &mut Cx<'_>, cause: TenantId) -> After {
         if self.journal.pending() == 0 {
-            return self.exec.recorded(cx.now);
+            return self.exec.recorded(cx);
         }
         if self.journal.is_long() {
             self.drop_unneeded(cx);
@@ -52,7 +52,7 @@ impl<M: Mapping> Ssd<M> {
             self.write_record(ppn, extents, None, cx, cause);
         }
         // An erase may have written a record that is still on its way: a flush waits for that one too.
-        let end = self.exec.recorded(cx.now);
+        let end = self.exec.recorded(cx);
         if self.journal.is_long() {
             self.renew_journal(cx, cause);
         }
@@ -126,16 +126,15 @@ impl<M: Mapping> Ssd<M> {
             let is_kept = |lpn: Lpn| tenants.is_none_or(|tenants| tenants.table.are_live(lpn.0, lpn.0 + 1));
             self.journal.renew(self.seq, |lpn| map.get(lpn).is_none() && is_kept(lpn))
         };
-        let mut safe = self.exec.last_change;
+        let mut safe = self.exec.all_given();
         for extents in self.in_records(extents) {
             let ppn = self.take_page(extents[0].first, 0, cause, cx);
-            safe = safe.later(self.write_record(ppn, extents, None, cx, cause));
+            let written = self.write_record(ppn, extents, None, cx, cause);
+            safe = safe.later(written);
         }
         for slot in replaced {
             let ppn = self.journal.drop_record(slot);
-            self.say_given_up(ppn, safe, cx);
-            self.give_up(ppn, safe);
-            self.exec.queue.keep_until_all_is_done(self.exec.stripes.units.place(ppn), cx.now);
+            self.give_record_up(ppn, safe, cx);
         }
     }
 
@@ -146,23 +145,19 @@ impl<M: Mapping> Ssd<M> {
             let some = self.planted.trim_record_dropped;
             for slot in self.journal.unneeded(oldest, some) {
                 let ppn = self.journal.drop_record(slot);
-                self.say_given_up(ppn, self.exec.last_change, cx);
-                self.give_up(ppn, self.exec.last_change);
-                self.exec.queue.keep_until_all_is_done(self.exec.stripes.units.place(ppn), cx.now);
+                self.give_record_up(ppn, self.exec.all_given(), cx);
             }
         }
     }
 
-    /// Tells the medium until when it must keep a record that is on it.
-    pub(super) fn say_given_up(&self, record: Ppn, until: Instant, cx: &mut Cx<'_>) {
-        if let Some(medium) = cx.medium.as_deref_mut()
-            && !self.exec.queue.writer_waits(self.exec.stripes.units.place(record))
-        {
-            medium.given_up(self.exec.stripes.unit(record), until);
-        }
+    /// A record is needed no more once `after` is over, and its page is not erased before everything that was given so far is.
+    fn give_record_up(&mut self, record: Ppn, after: After, cx: &mut Cx<'_>) {
+        self.exec.say_given_up(record, after, cx);
+        self.give_up(record, after);
+        self.exec.keep_until_all_is_done(record, cx);
     }
 
-    /// Writes a record of trims, or of who has which pages; returns when it is complete if that is known. Its bytes are held until it is
+    /// Writes a record of trims, or of who has which pages; returns what stands for it. Its bytes are held until it is
     /// programmed.
     pub(super) fn write_record(
         &mut self,
@@ -171,7 +166,7 @@ impl<M: Mapping> Ssd<M> {
         table: Option<&Table>,
         cx: &mut Cx<'_>,
         cause: TenantId,
-    ) -> Instant {
+    ) -> After {
         let page = ByteLen(1 << self.host.page.bits);
         let payload = cx.medium.is_some().then(|| cx.pool.allocate_metadata(page));
         if let Some(payload) = payload {
@@ -180,7 +175,7 @@ impl<M: Mapping> Ssd<M> {
         }
         let slot = self.journal.written(Record { ppn, extents, is_table: table.is_some() });
         let content = Content::Journal(slot);
-        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Journal);
+        let mut pieces = Pieces::of_nobody(cx, cause, Work::Journal);
         self.exec.begin_group();
         self.count.journal_pages += 1;
         self.seq += 1;
@@ -188,16 +183,12 @@ impl<M: Mapping> Ssd<M> {
         let count = self.host.page.sectors;
         let oob = Oob { key: super::recover::key(content) | self.mode_mark(ppn), seq: self.seq };
         let overlay = payload.map(|payload| Overlay { first: 0, count, payload });
-        let (is_slc, record) = (self.is_slc(ppn), Programming::of(Job::Record, ppn, oob, After::at(cx.now)));
+        let (is_slc, record) = (self.is_slc(ppn), Programming::of(Job::Record, ppn, oob, After::now(cx)));
         let programming = Programming { overlay, is_slc, ..record };
         let outer = self.exec.lanes.work_for(Work::Journal);
         let given = self.exec.program(programming, &mut pieces, cx);
         self.exec.lanes.work_for(outer);
         pieces.charge(cx);
-        match given {
-            Given::Time(time) => time.end,
-            _ if self.exec.queue.any_record_waits() => cx.now,
-            Given::Waits(_) | Given::Settled => self.exec.recorded(cx.now),
-        }
+        self.exec.recorded_behind(given, cx)
     }
 }

@@ -90,7 +90,7 @@ impl<M: Mapping> Ssd<M> {
         if let Some(old) = base.filter(|_| self.host.merges) {
             self.count.pages_premerged += 1;
             let read = self.exec.read(Reading::of(Job::PreRead, old, lpn.0, after), pieces, cx);
-            after = self.exec.behind(read, pieces.now);
+            after = self.exec.behind(read, pieces);
         }
         self.count.host_pages_written += 1;
         if self.tenants.is_some() {
@@ -129,8 +129,8 @@ impl<M: Mapping> Ssd<M> {
     }
 
     fn issue_step(&mut self, pool: u32, step: Step, cause: TenantId, work: Work, cx: &mut Cx<'_>) {
-        let mut pieces = Pieces::of_nobody(cx.now, cause, work);
-        let after = After::at(cx.now);
+        let mut pieces = Pieces::of_nobody(cx, cause, work);
+        let after = After::now(cx);
         match step {
             Step::Copy { from, mut to } => {
                 to.tag.is_last |=
@@ -164,10 +164,10 @@ impl<M: Mapping> Ssd<M> {
     /// Unmaps whole pages; parts of pages become zeros.
     pub(super) fn trim_logged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Answer {
         let request = &cx.requests[id];
-        let (cause, now) = (request.cause, cx.now);
+        let cause = request.cause;
         let pages = self.host.page.pages(request.offset, request.len);
         self.exec.begin_group();
-        let mut pieces = Pieces::of_request(id, now, cause, Work::Write);
+        let mut pieces = Pieces::of_request(id, cx, cause, Work::Write);
         let (mut first, mut end) = (pages.first, pages.end);
         for lpn in [pages.first, pages.end - 1] {
             let part = self.host.page.part(&pages, lpn);
@@ -216,10 +216,7 @@ impl<M: Mapping> Ssd<M> {
     /// A trim of what is not mapped, or is merged away, ends when what has unmapped it is complete: at the latest with all that
     /// changes the pool.
     fn wait_for_pool(&mut self, pool: u32, pieces: &mut Pieces) {
-        if self.exec.queue.is_changing(pool, pieces.now) {
-            let answer = self.exec.answer_of(pieces);
-            self.exec.queue.after_changes(pool, answer);
-        }
+        self.exec.wait_for_pool(pool, pieces);
     }
 
     /// Programs the mark of a trim.

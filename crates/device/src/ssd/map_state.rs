@@ -53,11 +53,11 @@ impl<M: Mapping> Ssd<M> {
                 self.paging.area.restore_valid(ppn);
             }
         }
-        let mut pieces = Pieces::of_nobody(cx.now, TenantId::SYSTEM, Work::Map);
+        let mut pieces = Pieces::of_nobody(cx, TenantId::SYSTEM, Work::Map);
         // Erases of this recovery count too.
         let mut end = self.exec.last_change.later(cx.now);
         for tp in anew {
-            let after = After::at(cx.now);
+            let after = After::now(cx);
             end = end.later(self.write_map_page(tp, after, &mut pieces, cx).at);
         }
         // Nothing waits: the drive is alone with it.
@@ -94,7 +94,7 @@ impl<M: Mapping> Ssd<M> {
     }
 
     fn erase_in_recovery(&mut self, block: BlockId, cx: &mut Cx<'_>) {
-        let (after, cause) = (After::at(cx.now), TenantId::SYSTEM);
+        let (after, cause) = (After::now(cx), TenantId::SYSTEM);
         let is_slc = self.blocks.is_slc(block);
         self.exec.erase(Erasing { unit: block, after, is_slc, cause, work: Work::Recovery }, cx);
         self.count.erases += 1;

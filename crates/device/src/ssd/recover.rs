@@ -127,7 +127,7 @@ impl<M: Mapping> Ssd<M> {
         }
         end = end.later(self.make_room(cx));
         if self.recovery.bounded {
-            end = end.later(self.record_trims(cx, TenantId::SYSTEM));
+            end = end.later(self.record_trims(cx, TenantId::SYSTEM).at);
         }
         self.blocks.retire_after_start();
         self.attention |= self.blocks.has_ended();

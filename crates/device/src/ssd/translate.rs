@@ -24,7 +24,7 @@ use super::checkpoint::Keeper;
 use super::executor::{Erasing, Pieces, Programming, Reading};
 use super::gather::Gatherer;
 use super::mapping::MapConfig;
-use crate::nand::queued::{After, Job, NONE};
+use crate::nand::queued::{After, Job};
 use nandu_base::{ByteLen, Counter, Cx, Oob, Overlay, Program, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::mapping::{MapOp, MapOps, Mapping, Tp};
@@ -126,9 +126,9 @@ impl<M: Mapping> Ssd<M> {
         let mut done = after;
         let mut next = 0;
         // What is done for one payer.
-        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Map);
+        let mut pieces = Pieces::of_nobody(cx, cause, Work::Map);
         // Everything that waits now, once that is asked for.
-        let mut changes = NONE;
+        let mut changes = None;
         let is_shared = self.tenants.is_some();
         // None of them asks for another.
         while let Some(&op) = self.paging.ops.list().get(next) {
@@ -147,16 +147,9 @@ impl<M: Mapping> Ssd<M> {
                 }
                 MapOp::Stale(ppn) => {
                     // The newer version is one of those issued so far.
-                    self.give_up(ppn, self.exec.last_change);
+                    self.give_up(ppn, self.exec.all_given());
                     self.blocks.forget(ppn);
-                    if self.exec.queue.holds_back() {
-                        if changes == NONE {
-                            changes = self.exec.queue.all_changes(cx.now).node;
-                        }
-                        if changes != NONE {
-                            self.exec.queue.keep_until(self.exec.stripes.units.place(ppn), changes);
-                        }
-                    }
+                    self.exec.keep_until_changes(ppn, &mut changes, cx);
                 }
             }
         }
@@ -176,7 +169,7 @@ impl<M: Mapping> Ssd<M> {
         self.exec.begin_group();
         self.paging.count.pages_read += 1;
         let given = self.exec.read(Reading::of(Job::MapRead, ppn, tp.0, after), pieces, cx);
-        self.exec.behind(given, cx.now)
+        self.exec.behind(given, pieces)
     }
 
     /// Writes a translation page to the next place for one; returns when it is complete.
@@ -200,7 +193,7 @@ impl<M: Mapping> Ssd<M> {
         self.seq += 1;
         self.blocks.programmed(ppn, content);
         let oob = Oob { key: super::recover::key(content), seq: self.seq };
-        let after = After { at: after.at.later(self.exec.fetched.opened_from), ..after };
+        let after = self.exec.behind_opened(after);
         let (overlay, is_map) = (self.map_page_bytes(tp, cx), true);
         let page = Programming::of(Job::MapProgram, ppn, oob, after);
         let programming = Programming { overlay, older, is_map, ..page };
@@ -208,7 +201,7 @@ impl<M: Mapping> Ssd<M> {
         if let Some(older) = older {
             self.paging.area.superseded(older);
         }
-        self.exec.behind(given, cx.now)
+        self.exec.behind(given, pieces)
     }
 
     /// The words of a translation page in little endian, held until they are let go.
@@ -237,7 +230,7 @@ impl<M: Mapping> Ssd<M> {
     pub(super) fn clear_map_block(&mut self, block: BlockId, cause: TenantId, cx: &mut Cx<'_>) {
         let pool = self.blocks.pool_of_block(block);
         let first = self.blocks.layout().first_page(block).0;
-        let mut pieces = Pieces::of_nobody(cx.now, cause, Work::Map);
+        let mut pieces = Pieces::of_nobody(cx, cause, Work::Map);
         let outer = self.exec.lanes.work_for(Work::Map);
         for from in (first..first + self.blocks.layout().pages).map(Ppn) {
             match self.blocks.content(from) {
@@ -255,7 +248,7 @@ impl<M: Mapping> Ssd<M> {
     /// Erases a block of the map without valid pages.
     pub(super) fn erase_map_block(&mut self, block: BlockId, cause: TenantId, cx: &mut Cx<'_>) {
         let outer = self.exec.lanes.work_for(Work::Map);
-        let after = After::at(cx.now);
+        let after = After::now(cx);
         self.exec.erase(Erasing { unit: block, after, is_slc: false, cause, work: Work::Map }, cx);
         self.exec.lanes.work_for(outer);
         self.paging.area.erased(block, &mut self.blocks);
@@ -276,15 +269,10 @@ impl<M: Mapping> Ssd<M> {
     /// When the entry of `lpn` is in RAM, which is not before `after`.
     #[inline(always)]
     fn entry_comes(&mut self, lpn: Lpn, after: After) -> After {
-        if self.exec.fetched.are_over(after.at) {
+        if self.exec.entries_are_there(after) {
             return after;
         }
-        let tp = self.map.tp(lpn);
-        let known = After { at: after.at.later(self.exec.fetched.comes_at(tp)), ..after };
-        match self.exec.fetched.coming(tp) {
-            NONE => known,
-            node => self.exec.queue.both(known, After { at: known.at, node }),
-        }
+        self.exec.entry_comes(self.map.tp(lpn), after)
     }
 
     /// Looks a page up; returns where it lies and when that is known.
@@ -431,7 +419,7 @@ impl<M: Mapping> Ssd<M> {
     #[inline(never)]
     fn ask_if_live(&mut self, lpn: Lpn, ppn: Ppn, cause: TenantId, cx: &mut Cx<'_>) -> bool {
         let live = self.map.is_live(lpn, ppn, &mut self.paging.ops);
-        self.run_map_ops(After::at(cx.now), cause, cx);
+        self.run_map_ops(After::now(cx), cause, cx);
         live
     }
 
@@ -450,7 +438,7 @@ impl<M: Mapping> Ssd<M> {
         self.blocks.forget(from);
         self.paging.touched(lpn);
         self.map.relocate(lpn, to, &mut self.paging.ops);
-        self.run_map_ops(After::at(cx.now), cause, cx);
+        self.run_map_ops(After::now(cx), cause, cx);
     }
 
     /// Whether the map has translation pages on the flash.
@@ -461,7 +449,7 @@ impl<M: Mapping> Ssd<M> {
     /// Writes all changed entries, at a clean end.
     pub(super) fn write_map_back(&mut self, cx: &mut Cx<'_>) {
         self.map.write_back_all(&mut self.paging.ops);
-        self.run_map_ops(After::at(cx.now), TenantId::SYSTEM, cx);
+        self.run_map_ops(After::now(cx), TenantId::SYSTEM, cx);
     }
 
     /// The figures of the map.

@@ -5,7 +5,7 @@
 //! cost memory only where they are touched.
 
 use crate::nand::PageTime;
-use nandu_base::{Instant, Overlay, ReqId, Span, TenantId, Work};
+use nandu_base::{Cx, Instant, Overlay, ReqId, Span, TenantId, Work};
 use nandu_ftl::Ppn;
 
 /// No node.
@@ -85,6 +85,18 @@ impl After {
     #[inline(always)]
     pub fn at(at: Instant) -> After {
         After { at, node: NONE }
+    }
+
+    /// Nothing: what is given now may begin.
+    #[inline(always)]
+    pub fn now(cx: &Cx<'_>) -> After {
+        After::at(cx.now)
+    }
+
+    /// Whichever of two known moments is later.
+    pub fn later(self, other: After) -> After {
+        debug_assert!(self.node == NONE && other.node == NONE, "two known moments");
+        After::at(self.at.later(other.at))
     }
 
     /// An operation that waits itself, and the time.

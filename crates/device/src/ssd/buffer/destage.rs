@@ -120,7 +120,7 @@ impl<M: Mapping> Ssd<M> {
         if self.exec.queue.holds_back() {
             older = self.map.get(Lpn(lpn)).map(|older| self.exec.stripes.units.place(older));
         }
-        let mut pieces = Pieces::of_slot(at, cx.now, cause);
+        let mut pieces = Pieces::of_slot(at, cx, cause);
         self.write_out_page(Lpn(lpn), part, data, &mut pieces, cx);
         self.wrote_out(at, older, pieces, cx);
         self.exec.lanes.work_for(outer);

@@ -53,7 +53,7 @@ impl<M: Mapping> Ssd<M> {
         let request = &cx.requests[id];
         let (cause, now) = (request.cause, cx.now);
         self.map.begin(Lpn(pages.end));
-        let mut pieces = Pieces::of_request(id, now, cause, Work::Read);
+        let mut pieces = Pieces::of_request(id, cx, cause, Work::Read);
         let mut linked = ByteLen::ZERO;
         for lpn in pages.first..pages.end {
             let wanted = self.host.page.sectors_of(self.host.page.part(&pages, lpn));

@@ -15,21 +15,26 @@
 //! *When an operation need not wait* for something that is over by the time when its die has done what it has: the die does not stand still for it
 //! (`comes_in_time`).
 //!
-//! Files: `pieces` the pages of one request, `serve` operations that waited, `suspend` those that stand still for reads, `stripes`
+//! Files: `order` what an operation waits for, `pieces` the pages of one request, `run` those that nothing stands before, `records` what ends when trims are on record, `serve` operations that waited, `suspend` those that stand still for reads, `stripes`
 //! units of several blocks, `fetched` the reads of translation pages, `modes` what is counted of SLC mode.
 //!
 //! Nothing here knows of maps, of tenants' rules or of which page is taken, so all of it is compiled once for all maps.
 
 mod fetched;
 mod modes;
+mod order;
 mod pieces;
+mod records;
+mod run;
 mod serve;
 mod stripes;
 mod suspend;
 
 pub(super) use fetched::Fetched;
 pub(super) use modes::Modes;
+pub(super) use order::Awaited;
 pub(super) use pieces::{Pieces, Usage, Whose};
+pub(super) use run::Run;
 pub(super) use stripes::Stripes;
 
 use super::pages::{PageShape, Pages, Part};
@@ -99,8 +104,8 @@ pub(super) struct Programming {
     /// The page that is superseded: its block is not erased before.
     pub older: Option<Ppn>,
     pub after: After,
-    /// When the map had told what the page waits for.
-    pub map_at: Instant,
+    /// The entry of the map that the page waits for.
+    pub entry: After,
     pub premerge: Option<Premerge>,
     /// Whether it is a translation page, which is written to units that were opened at any time.
     pub is_map: bool,
@@ -110,9 +115,9 @@ impl Programming {
     /// A page in the common mode that supersedes nothing and brings nothing.
     #[inline(always)]
     pub fn of(job: Job, ppn: Ppn, oob: Oob, after: After) -> Programming {
-        let (base, overlay, older, premerge, map_at) = (None, None, None, None, after.at);
+        let (base, overlay, older, premerge, entry) = (None, None, None, None, after);
         let (is_slc, is_map) = (false, false);
-        Programming { job, ppn, oob, base, overlay, is_slc, older, after, map_at, premerge, is_map }
+        Programming { job, ppn, oob, base, overlay, is_slc, older, after, entry, premerge, is_map }
     }
 }
 
@@ -270,17 +275,12 @@ impl Executor {
 
     /// What an operation that was given stands for, for those that wait for it.
     #[inline(always)]
-    pub fn behind(&self, given: Given, now: Instant) -> After {
+    pub fn behind(&self, given: Given, pieces: &Pieces) -> After {
         match given {
             Given::Time(time) => After::at(time.end),
-            Given::Waits(node) => After::node(node, now),
+            Given::Waits(node) => After::node(node, pieces.now),
             Given::Settled => After::at(self.last_change),
         }
-    }
-
-    /// When all records of trims that do not wait are complete.
-    pub fn recorded(&self, now: Instant) -> Instant {
-        self.recorded_at.later(self.queue.recorded_at()).later(now)
     }
 
     /// Reads a page.
@@ -350,7 +350,8 @@ impl Executor {
     /// Programs a page.
     #[inline(never)]
     pub fn program(&mut self, what: Programming, pieces: &mut Pieces, cx: &mut Cx<'_>) -> Given {
-        let Programming { job, ppn, oob, base, overlay, is_slc, older, map_at, premerge, is_map, .. } = what;
+        let Programming { job, ppn, oob, base, overlay, is_slc, older, entry, premerge, is_map, .. } = what;
+        let map_at = entry.at;
         let units = &self.stripes.units;
         let (place, base) = (units.place(ppn), base.map(|base| units.place(base)));
         let after = After { at: self.stripes.may_begin(ppn, is_map, what.after.at), ..what.after };

@@ -4,7 +4,7 @@
 //! channels are occupied. An operation that nothing stands before has its time at once. The first one that waits opens an *answer*
 //! ([`crate::nand::queued`]): the request then ends when the last of its operations has its time.
 
-use super::Executor;
+use super::{Executor, Run};
 use crate::nand::PageTime;
 use crate::nand::queued::{After, Job, NONE, Order};
 use nandu_base::{Cx, Instant, Op, Phase, ReqId, Resource, Span, Step, TenantId, Work};
@@ -69,7 +69,8 @@ pub(in crate::ssd) struct Pieces {
 
 impl Pieces {
     #[inline(always)]
-    pub fn new(whose: Whose, now: Instant, cause: TenantId, work: Work) -> Pieces {
+    pub fn new(whose: Whose, cx: &Cx<'_>, cause: TenantId, work: Work) -> Pieces {
+        let now = cx.now;
         let slowest = Slowest { map_at: now, premerge: None, time: PageTime::done(now), slc: [false; 2] };
         let (after, usage) = (After::at(now), Usage::default());
         Pieces { now, cause, work, whose, after, answer: NONE, usage, slowest }
@@ -77,20 +78,20 @@ impl Pieces {
 
     /// The pages of a request.
     #[inline(always)]
-    pub fn of_request(id: ReqId, now: Instant, cause: TenantId, work: Work) -> Pieces {
-        Pieces::new(Whose::Request(id), now, cause, work)
+    pub fn of_request(id: ReqId, cx: &Cx<'_>, cause: TenantId, work: Work) -> Pieces {
+        Pieces::new(Whose::Request(id), cx, cause, work)
     }
 
     /// The page in a slot of the write buffer.
     #[inline(always)]
-    pub fn of_slot(slot: u32, now: Instant, cause: TenantId) -> Pieces {
-        Pieces::new(Whose::Slot(slot), now, cause, Work::Write)
+    pub fn of_slot(slot: u32, cx: &Cx<'_>, cause: TenantId) -> Pieces {
+        Pieces::new(Whose::Slot(slot), cx, cause, Work::Write)
     }
 
     /// Pages that the drive reads and writes for itself.
     #[inline(always)]
-    pub fn of_nobody(now: Instant, cause: TenantId, work: Work) -> Pieces {
-        Pieces::new(Whose::Nobody, now, cause, work)
+    pub fn of_nobody(cx: &Cx<'_>, cause: TenantId, work: Work) -> Pieces {
+        Pieces::new(Whose::Nobody, cx, cause, work)
     }
 
     /// The request whose pages they are.
@@ -149,17 +150,17 @@ impl Executor {
 
     /// The same as [`finish_pieces`](Executor::finish_pieces) with pages that did not wait beside them.
     #[inline(never)]
-    pub fn finish_all(
-        &mut self,
-        id: ReqId,
-        mut pieces: Pieces,
-        slowest: PageTime,
-        usage: Usage,
-        cx: &mut Cx<'_>,
-    ) -> Step {
-        pieces.usage += usage;
-        pieces.note(slowest);
+    pub fn finish_all(&mut self, id: ReqId, mut pieces: Pieces, run: &Run, cx: &mut Cx<'_>) -> Step {
+        self.join(run, &mut pieces);
         self.finish_pieces(id, pieces, cx)
+    }
+
+    /// A request does not end before everything that changes a pool is done.
+    pub fn wait_for_pool(&mut self, pool: u32, pieces: &mut Pieces) {
+        if self.queue.is_changing(pool, pieces.now) {
+            let answer = self.answer_of(pieces);
+            self.queue.after_changes(pool, answer);
+        }
     }
 
     /// All pages of a request were given to the dies. It ends at a moment that is known now, or when its answer has it.

@@ -209,15 +209,15 @@ impl Executor {
         if waits {
             return self.move_later(copying, after, pieces, cx);
         }
-        self.move_now(copying, after.at, pieces, cx)
+        self.move_now(Copying { after, ..copying }, pieces, cx)
     }
 
     /// Moves a page inside its die, which nothing stands before.
     #[inline(always)]
-    pub fn move_now(&mut self, copying: Copying, at: Instant, pieces: &mut Pieces, cx: &mut Cx<'_>) -> Given {
-        let Copying { from, to, oob, .. } = copying;
+    pub fn move_now(&mut self, copying: Copying, pieces: &mut Pieces, cx: &mut Cx<'_>) -> Given {
+        let Copying { from, to, oob, after, .. } = copying;
         let (plane, _) = self.stripes.plane_and_page(to);
-        let (start, end, die, bus) = self.lanes.move_page(plane, at);
+        let (start, end, die, bus) = self.lanes.move_page(plane, after.at);
         pieces.usage.die += die;
         pieces.usage.bus += bus;
         self.last_change = self.last_change.later(end);
@@ -276,10 +276,10 @@ impl Executor {
             base: Some(from),
             is_slc: to_slc,
             older: Some(from),
-            map_at: pieces.now,
+            entry: After::at(pieces.now),
             premerge: read.as_read(from_slc),
             is_map,
-            ..Programming::of(programs, to, oob, self.behind(read, pieces.now))
+            ..Programming::of(programs, to, oob, self.behind(read, pieces))
         };
         self.program(programming, pieces, cx)
     }

@@ -22,8 +22,9 @@
 //! Cost: a pass over the units of the tenant, and a pause of all dies of about two programs, more where units are cleared.
 
 use super::{Ssd, Tenants};
+use crate::nand::queued::After;
 use crate::ssd::mapping::MapNeeds;
-use nandu_base::{ByteLen, ByteOffset, Cx, Deal, DealError, Dealt, Instant, Ratio, TenantId, TenantSpace};
+use nandu_base::{ByteLen, ByteOffset, Cx, Deal, DealError, Dealt, Ratio, TenantId, TenantSpace};
 use nandu_ftl::Lpn;
 use nandu_ftl::blocks::Share;
 use nandu_ftl::isolation::{Books, Part, Table, part_of};
@@ -146,7 +147,7 @@ impl<M: Mapping> Ssd<M> {
         let dealt = self.make_deal_alone(deal, &dealing, cx);
         self.stand_still(false, cx);
         let number = dealt? as u32 + 1;
-        Ok(Dealt { number, holds_at: self.exec.lanes.fence(cx.now) })
+        Ok(Dealt { number, holds_at: self.exec.fence(After::now(cx)) })
     }
 
     /// The same while nothing else comes in between; returns the tenant.
@@ -301,14 +302,14 @@ impl<M: Mapping> Ssd<M> {
         self.blocks.change_share(tenant as u32, share);
     }
 
-    /// Puts the table on record in which a tenant has this range; it holds from here on. Returns when the record is complete: nothing
-    /// begins before.
-    pub(super) fn write_table(&mut self, tenant: usize, part: Part, cx: &mut Cx<'_>) -> Instant {
+    /// Puts the table on record in which a tenant has this range; it holds from here on. Returns what stands for the record: nothing
+    /// begins before it is complete.
+    pub(super) fn write_table(&mut self, tenant: usize, part: Part, cx: &mut Cx<'_>) -> After {
         let mut table = self.tenants_mut().table.clone();
         table.set(tenant, part);
         let home = self.tenants_mut().home(tenant).expect("there is a tenant with pages of its own");
         let before = self.journal.table();
-        let mut recorded = cx.now;
+        let mut recorded = After::now(cx);
         if !self.tenants_mut().planted.forgets_table {
             let first = Lpn(table.parts()[home].first);
             let ppn = self.take_page(first, 0, TenantId::SYSTEM, cx);
@@ -316,12 +317,12 @@ impl<M: Mapping> Ssd<M> {
             recorded = self.write_record(ppn, extents, Some(&table), cx, TenantId::SYSTEM);
             if let Some(slot) = before {
                 let old = self.journal.drop_record(slot);
-                self.say_given_up(old, recorded, cx);
+                self.exec.say_given_up(old, recorded, cx);
                 self.give_up(old, recorded);
             }
         }
         self.renumber_map(table, cx);
-        self.exec.lanes.fence(recorded)
+        After::at(self.exec.fence(recorded))
     }
 }
 

@@ -4,6 +4,7 @@
 
 use super::Ssd;
 use super::deal::{Dealing, not_back, refused};
+use crate::nand::queued::After;
 use nandu_base::{Cx, DealError, TenantId};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::isolation::Part;
@@ -78,7 +79,8 @@ impl<M: Mapping> Ssd<M> {
         }
         // Before a page is taken for the record: who needs a unit for it could borrow one of these.
         self.set_units(tenant, part.live, dealing);
-        self.exec.lanes.fence(self.exec.last_change.later(cx.now));
+        let given = self.exec.all_given().later(After::now(cx));
+        self.exec.fence(given);
         self.write_table(tenant, Part { going: 0, ..part }, cx);
         Ok(())
     }

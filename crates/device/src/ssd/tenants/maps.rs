@@ -99,7 +99,7 @@ impl<M: Mapping> Ssd<M> {
         for first in layout.all_blocks().map(|block| layout.first_page(block).0) {
             for ppn in (first..first + layout.pages).map(Ppn) {
                 if self.blocks.data_at(ppn).is_some_and(|lpn| self.map.get(lpn) != Some(ppn)) {
-                    self.give_up(ppn, self.exec.last_change);
+                    self.give_up(ppn, self.exec.all_given());
                     self.blocks.forget(ppn);
                 }
             }
@@ -146,11 +146,11 @@ impl<M: Mapping> Ssd<M> {
             }
             self.give_map_units(pool, units);
         }
-        let mut pieces = Pieces::of_nobody(cx.now, TenantId::SYSTEM, Work::Map);
+        let mut pieces = Pieces::of_nobody(cx, TenantId::SYSTEM, Work::Map);
         let outer = self.exec.lanes.work_for(Work::Map);
         for tp in (0..self.map.translation_pages()).map(Tp) {
             if self.owner_of_map_page(tp) == tenant && self.map.stored(tp).iter().any(|&word| word > 0) {
-                self.write_map_page(tp, After::at(cx.now), &mut pieces, cx);
+                self.write_map_page(tp, After::now(cx), &mut pieces, cx);
             }
         }
         pieces.charge(cx);
