@@ -45,6 +45,11 @@ pub struct Window {
     pub end: Instant,
 }
 
+impl Window {
+    /// Of what was complete before anything began.
+    pub const PAST: Window = Window { start: Instant::ZERO, end: Instant::ZERO };
+}
+
 /// New data over part of a unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Overlay {

@@ -17,6 +17,7 @@ pub mod log_block;
 pub mod map_area;
 pub mod mapping;
 pub mod placement;
+pub mod plan;
 pub mod shuffle;
 pub mod trim_journal;
 pub mod units;

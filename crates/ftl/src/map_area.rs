@@ -256,3 +256,24 @@ impl MapArea {
         self.pools.iter().map(|p| u64::from(p.valid)).sum()
     }
 }
+
+/// What a map on the flash takes of the blocks of whoever's pages it maps.
+#[derive(Clone, Copy, Debug)]
+pub struct MapNeeds {
+    /// Entries of a translation page.
+    pub entries: u32,
+    /// Blocks of each pool for logical blocks that are gathered.
+    pub gathers: u32,
+}
+
+impl MapNeeds {
+    /// Blocks of each pool for the translation pages of so many logical pages, wherever they begin, where a block of each pool has `row` pages together.
+    pub fn area(&self, row: u64, pages: u32) -> u32 {
+        if pages == 0 { 0 } else { MapArea::quota(row, pages.div_ceil(self.entries) + 1) }
+    }
+
+    /// All blocks of each pool.
+    pub fn blocks(&self, row: u64, pages: u32) -> u32 {
+        self.area(row, pages) + self.gathers
+    }
+}

@@ -8,7 +8,7 @@
 //! It comes to rest because every block that is cleared gains pages, and those are used up by the host only. What it does is
 //! charged to nobody's request: to [`TenantId::SYSTEM`].
 //!
-//! The same timer serves tenants that owe units and are idle while others need not be; see `tenants/returns`.
+//! The same timer serves tenants that owe units and are idle while others need not be; see `rests`.
 //!
 //! Cost: one event per move; nothing per request but noting the time.
 
@@ -44,9 +44,7 @@ impl<M: Mapping> Ssd<M> {
         let Some(idle) = &mut self.idle else { return };
         idle.last = cx.now;
         self.watch_idleness(cx);
-        if self.tenants.is_some() {
-            self.note_tenant(cx.requests[id].offset, cx.now);
-        }
+        self.note_tenant(cx.requests[id].offset, cx.now);
     }
 
     /// Something happens: the timer is set when it is not.
@@ -81,18 +79,18 @@ impl<M: Mapping> Ssd<M> {
         if let Some(medium) = cx.medium.as_deref_mut() {
             medium.settle(cx.now);
         }
-        if self.blocks.is_worn_out() || self.closing {
+        if self.plan.blocks.is_worn_out() || self.closing {
             return None;
         }
-        if let (Some(idle), true) = (&self.idle, self.map.log_blocks().is_some()) {
-            return self.merge_while_idle(idle.target, cx);
+        if let (Some(idle), Some(log)) = (&self.idle, self.plan.map.log_blocks()) {
+            return self.merge_while_idle(log.pools(), idle.target, cx);
         }
         let mut next: Option<Instant> = None;
-        for plane in 0..self.blocks.planes.len() as u32 {
+        for plane in 0..self.plan.blocks.planes.len() as u32 {
             if !self.is_worth_clearing(plane) {
                 continue;
             }
-            let at = self.idle_step(plane, self.payer_of_idle_step(plane), cx);
+            let at = self.idle_step(plane, self.plan.payer_of_idle_step(plane), cx);
             next = Some(next.map_or(at, |next| next.min(at)));
         }
         next
@@ -100,23 +98,46 @@ impl<M: Mapping> Ssd<M> {
 
     /// One step in a plane if its die has nothing to do; returns when the next one may come.
     pub(super) fn idle_step(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
-        let dies = self.exec.stripes.dies_of(self.blocks.plane_of_pool(plane));
+        let dies = self.plan.exec.stripes.dies_of(self.plan.blocks.plane_of_pool(plane));
         let free_at = |ssd: &Self| {
-            dies.clone().map(|die| ssd.exec.lanes.free_at(die)).fold(Instant::ZERO, Instant::later)
+            dies.clone().map(|die| ssd.plan.exec.lanes.free_at(die)).fold(Instant::ZERO, Instant::later)
         };
-        let waits =
-            self.exec.queue.has_lines() && dies.clone().any(|die| self.exec.queue.waiting(die) != (0, 0));
+        let waits = self.plan.exec.queue.has_lines()
+            && dies.clone().any(|die| self.plan.exec.queue.waiting(die) != (0, 0));
         let is_free = free_at(self) <= cx.now && !waits;
         if is_free {
-            self.count.moves_while_idle += 1;
-            self.clear_step(plane, cause, cx);
-            if self.exec.queue.holds_back() {
+            self.plan.count.moves_while_idle += 1;
+            self.plan.clear_step(plane, cause, cx);
+            if self.plan.exec.queue.holds_back() {
                 self.serve(cx);
             }
         }
         // What waits for another die keeps this one: look again later.
         let pause = if is_free { Span(1) } else { self.idle_after() };
         free_at(self).later(cx.now + pause)
+    }
+
+    /// One step in every pool of a log-block map that has too few log blocks left; returns when the next one may come, if any.
+    fn merge_while_idle(&mut self, pools: u32, target: u32, cx: &mut Cx<'_>) -> Option<Instant> {
+        let mut next: Option<Instant> = None;
+        for pool in 0..pools {
+            if !self.plan.is_worth_merging(pool, target) {
+                continue;
+            }
+            let log = self.plan.map.log_blocks().expect("only asked of a drive with a log-block map");
+            let die = log.plane_of(pool) >> self.plan.host.plane_bits;
+            let exec = &self.plan.exec;
+            let waits = exec.queue.has_lines() && exec.queue.waiting(die) != (0, 0);
+            let mut pause = self.idle_after();
+            if exec.lanes.free_at(die) <= cx.now && !waits && !exec.queue.is_changing(pool, cx.now) {
+                pause = Span(1);
+                self.plan.merge_step(pool, cx);
+                self.serve(cx);
+            }
+            let at = self.plan.exec.lanes.free_at(die).later(cx.now + pause);
+            next = Some(next.map_or(at, |next| next.min(at)));
+        }
+        next
     }
 
     /// How long nothing comes to a drive that is idle.
@@ -128,8 +149,8 @@ impl<M: Mapping> Ssd<M> {
     fn is_worth_clearing(&mut self, plane: u32) -> bool {
         let Some(idle) = &self.idle else { return false };
         let (target, least) = (idle.target, idle.least_gain);
-        let p = &self.blocks.planes[plane as usize];
-        let is_short = p.free < target && (p.clearing || self.choose_victim_that_gains(plane, least));
-        is_short || self.is_worth_folding(plane)
+        let p = &self.plan.blocks.planes[plane as usize];
+        let is_short = p.free < target && (p.clearing || self.plan.choose_victim_that_gains(plane, least));
+        is_short || self.plan.is_worth_folding(plane)
     }
 }

@@ -12,16 +12,13 @@ mod unit;
 
 pub use die_scheduler::DieScheduler;
 
+use super::Ssd;
 use super::background::Idle;
 use super::buffer::{self, Buffer};
-use super::checkpoint::Keeper;
 use super::executor::{Executor, Fetched, Stripes};
 use super::gc::{GcConfig, WearConfig};
-use super::level::Leveller;
 use super::mapping::{Map, MapConfig, Maps};
-use super::pages::PageShape;
-use super::translate::Paging;
-use super::{Ssd, host::Host};
+use super::rests::Rests;
 use crate::nand::queued::Queued;
 use crate::nand::{FlashPower, Geometry, Lanes, Profile};
 use crate::write_buffer::{Link, WriteBufferConfig};
@@ -33,6 +30,11 @@ use nandu_ftl::isolation::Isolations;
 use nandu_ftl::log_block::LogMap;
 use nandu_ftl::mapping::{Given, MapShape, Mapping};
 use nandu_ftl::placement::{Axis, Order};
+use nandu_ftl::plan::checkpoint::Keeper;
+use nandu_ftl::plan::level::Leveller;
+use nandu_ftl::plan::pages::PageShape;
+use nandu_ftl::plan::translate::Paging;
+use nandu_ftl::plan::{Host, Parts};
 use nandu_ftl::trim_journal::RECORDS_MAX;
 use nandu_ftl::{BlockTable, Layout, MapArea, SlcRules, Units};
 use schemars::JsonSchema;
@@ -251,6 +253,22 @@ impl DeviceConfig for SsdConfig {
     }
 }
 
+/// Logical pages from which on a drive is filled by rule; below, tables are faster than arithmetic.
+const BY_RULE_FROM: u32 = 1 << 22;
+
+#[cfg(test)]
+thread_local! {
+    /// The same for drives of this thread, so that a test can fill a small one both ways.
+    pub(in crate::ssd) static BY_RULE_HERE: std::cell::Cell<u32> = const { std::cell::Cell::new(BY_RULE_FROM) };
+}
+
+fn by_rule_from() -> u32 {
+    #[cfg(test)]
+    return BY_RULE_HERE.get();
+    #[cfg(not(test))]
+    BY_RULE_FROM
+}
+
 /// What was settled from the options.
 pub(super) struct Drive {
     profile: Profile,
@@ -312,6 +330,7 @@ impl SsdConfig {
             merges: self.partial_write == PartialWrite::ReadModifyWrite,
             bits_per_cell: profile.bits_per_cell().unwrap_or(1),
             trim_records: self.trim_records,
+            by_rule_from: by_rule_from(),
         };
         let keeper =
             self.checkpoint_interval.map(|blocks| Keeper::new(&layout, &shape, self.mapping.ram(), blocks));
@@ -322,7 +341,8 @@ impl SsdConfig {
                 MapArea::new(layout, &blocks, vec![(0..layout.planes).collect()])
             }
         };
-        let paging = Paging::new(area, &self.mapping, keeper);
+        let paging =
+            Paging::new(area, self.mapping.waits_for_write(), self.mapping.programs_at_once(), keeper);
         let mut blocks = BlockTable::with_wear(layout, size.wear);
         blocks.set_rooms(size.reserved, size.needed);
         let plain_slc = || vec![size.slc; layout.planes as usize];
@@ -361,17 +381,17 @@ impl SsdConfig {
         limits.volatile_cache = self.buffer_config().is_some_and(|buffer| !buffer.power_loss_protection);
         let fetched = Fetched::of(map.translation_pages());
         let exec = Executor::new(host.page, lanes, queue, stripes, fetched, slc.is_some());
-        let mut ssd = Ssd::new(
-            host, limits, map, paging, blocks, exec, turns, policy, leveller, tenants, streams, slc, idle,
-            buffer, cx,
-        );
+        let returns = self.isolation.made().returns_while_idle();
+        let rests = returns.and_then(|(_, after)| Some(Rests::new(after, tenants.as_ref()?.len())));
+        let parts = Parts { host, map, paging, blocks, exec, turns, policy, leveller, tenants, streams, slc };
+        let mut ssd = Ssd::new(limits, parts, idle, rests, buffer, cx);
         match cx.precondition {
             Precondition::Empty => {}
-            Precondition::Filled => ssd.fill(),
-            Precondition::Fragmented(share) => ssd.fragment(share, Rng::new(cx.seed).fork(4).bits()),
+            Precondition::Filled => ssd.plan.fill(),
+            Precondition::Fragmented(share) => ssd.plan.fragment(share, Rng::new(cx.seed).fork(4).bits()),
             Precondition::Aged => {
                 let (free, seed) = (self.gc.steady_free(), Rng::new(cx.seed).fork(3).bits());
-                ssd.age(&mut *self.gc.policy(layout.blocks, seed), free, seed)?;
+                ssd.plan.age(&mut *self.gc.policy(layout.blocks, seed), free, seed)?;
             }
         }
         Ok(Box::new(ssd))

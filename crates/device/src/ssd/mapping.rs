@@ -7,8 +7,8 @@ use super::config::{Drive, SsdConfig};
 use nandu_base::{
     BuildContext, BuildError, Chosen, Declaration, Declared, Family, Machine, Policy, ReadOptions,
 };
-use nandu_ftl::MapArea;
 use nandu_ftl::log_block::{BastConfig, BlockMapConfig, FastConfig, LogBlockOptions};
+use nandu_ftl::map_area::MapNeeds;
 use nandu_ftl::mapping::{
     CftlConfig, DataProgram, DftlConfig, EvictionWrite, Given, MapOptions, MapShape, Mapping, PageMapConfig,
     PagedOptions, TpcConfig, TpftlConfig,
@@ -225,27 +225,6 @@ impl MapConfig {
     pub(super) fn needs(&self, page_bytes: u64) -> Option<MapNeeds> {
         let entries = (page_bytes / 4) as u32;
         self.is_paged().then(|| MapNeeds { entries, gathers: u32::from(self.gathers()) })
-    }
-}
-
-/// What a map on the flash takes of the blocks of whoever's pages it maps.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::ssd) struct MapNeeds {
-    /// Entries of a translation page.
-    entries: u32,
-    /// Blocks of each pool for logical blocks that are gathered.
-    gathers: u32,
-}
-
-impl MapNeeds {
-    /// Blocks of each pool for the translation pages of so many logical pages, wherever they begin, where a block of each pool has `row` pages together.
-    pub fn area(&self, row: u64, pages: u32) -> u32 {
-        if pages == 0 { 0 } else { MapArea::quota(row, pages.div_ceil(self.entries) + 1) }
-    }
-
-    /// All blocks of each pool.
-    pub fn blocks(&self, row: u64, pages: u32) -> u32 {
-        self.area(row, pages) + self.gathers
     }
 }
 

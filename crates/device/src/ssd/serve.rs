@@ -13,10 +13,10 @@ impl<M: Mapping> Ssd<M> {
         if let Some(medium) = cx.medium.as_deref_mut() {
             medium.settle(cx.now);
         }
-        if self.exec.queue.has_lines() {
-            self.exec.queue.woken(die);
+        if self.plan.exec.queue.has_lines() {
+            self.plan.exec.queue.woken(die);
         } else {
-            self.exec.queue.soon_woken();
+            self.plan.exec.queue.soon_woken();
         }
         self.serve(cx);
         cx.only_step()
@@ -24,24 +24,24 @@ impl<M: Mapping> Ssd<M> {
 
     /// Lets everything have its time that can, and gives the answers that have theirs.
     pub(super) fn serve(&mut self, cx: &mut Cx<'_>) {
-        self.exec.serve(cx);
+        self.plan.exec.serve(cx);
         if self.buffer.is_some() {
-            for at in 0..self.exec.destaged.len() {
-                let (slot, end) = self.exec.destaged[at];
+            for at in 0..self.plan.exec.destaged.len() {
+                let (slot, end) = self.plan.exec.destaged[at];
                 self.slot_leaves(slot, end, cx);
             }
-            self.exec.destaged.clear();
+            self.plan.exec.destaged.clear();
             self.arm_buffer(cx);
         }
-        if self.closing && self.exec.queue.outstanding() == 0 {
+        if self.closing && self.plan.exec.queue.outstanding() == 0 {
             self.close_when_complete(cx);
         }
     }
 
     /// The drive ends when what its dies do is complete: a program that is under way is not on the flash yet.
     fn close_when_complete(&mut self, cx: &mut Cx<'_>) {
-        let complete = self.exec.lanes.complete_at();
-        self.closing = complete > cx.now && !self.planted.ends_early;
+        let complete = self.plan.exec.lanes.complete_at();
+        self.closing = complete > cx.now && !self.ends_early;
         if self.closing {
             cx.wake_at(AT_REST, complete);
         } else {
@@ -61,20 +61,20 @@ impl<M: Mapping> Ssd<M> {
     /// From here on nothing comes in between, so that everything has its time when it is issued; or that is over. Lines are
     /// served to their ends first.
     pub(super) fn stand_still(&mut self, stands: bool, cx: &mut Cx<'_>) {
-        let is_new = stands && !self.exec.queue.is_alone();
+        let is_new = stands && !self.plan.exec.queue.is_alone();
         if stands {
-            self.exec.lanes.stand_still(true);
+            self.plan.exec.lanes.stand_still(true);
         }
         if is_new {
-            self.exec.serve_lines_ahead(cx);
-            self.exec.queue.set_alone(true);
+            self.plan.exec.serve_lines_ahead(cx);
+            self.plan.exec.queue.set_alone(true);
         }
         if is_new || !stands {
             self.serve(cx);
         }
         if !stands {
-            self.exec.queue.set_alone(false);
-            self.exec.lanes.stand_still(false);
+            self.plan.exec.queue.set_alone(false);
+            self.plan.exec.lanes.stand_still(false);
         }
     }
 

@@ -4,11 +4,11 @@
 //! program that waits for nothing is known at once, that of another when it has its time.
 
 use super::super::executor::Pieces;
-use super::super::pages::Part;
 use super::slots::Slot;
 use super::{Buffer, Ssd};
-use nandu_base::{Cx, Instant, Overlay, ReqId, Work};
+use nandu_base::{Cx, DeviceEvent, Instant, Overlay, ReqId, Work};
 use nandu_ftl::mapping::Mapping;
+use nandu_ftl::plan::pages::Part;
 use nandu_ftl::{Lpn, Ppn};
 
 impl Buffer {
@@ -79,7 +79,7 @@ impl<M: Mapping> Ssd<M> {
             self.admit_held(cx);
             self.program_due(cx);
         }
-        if self.exec.queue.holds_back() {
+        if self.plan.exec.queue.holds_back() {
             self.serve(cx);
         }
         self.arm_buffer(cx);
@@ -88,7 +88,7 @@ impl<M: Mapping> Ssd<M> {
     #[inline]
     fn program_due(&mut self, cx: &mut Cx<'_>) {
         let Some(mut oldest) = self.buffer().due(cx.now) else { return };
-        self.exec.begin_group();
+        self.plan.exec.begin_group();
         let Slot { lpn, cause, .. } = loop {
             let slot = *self.buffer().slots.slot(oldest);
             self.program_slot(oldest, cx);
@@ -97,12 +97,12 @@ impl<M: Mapping> Ssd<M> {
                 None => break slot,
             }
         };
-        self.gather_some(Lpn(lpn), cause, cx);
+        self.plan.gather_some(Lpn(lpn), cause, cx);
     }
 
     /// Gives the page of a waiting slot to the dies.
     pub(super) fn program_slot(&mut self, at: u32, cx: &mut Cx<'_>) {
-        let outer = self.exec.lanes.work_for(Work::Write);
+        let outer = self.plan.exec.lanes.work_for(Work::Write);
         let buffer = self.buffer();
         buffer.count.pages_written += 1;
         buffer.slots.issue(at);
@@ -115,30 +115,30 @@ impl<M: Mapping> Ssd<M> {
                 (payload, Some(Part { first, count }))
             }
         };
-        self.turns.aim(lpn);
+        self.plan.turns.aim(lpn);
         let mut older = None;
-        if self.exec.queue.holds_back() {
-            older = self.map.get(Lpn(lpn)).map(|older| self.exec.stripes.units.place(older));
+        if self.plan.exec.queue.holds_back() {
+            older = self.plan.map.get(Lpn(lpn)).map(|older| self.plan.exec.stripes.units.place(older));
         }
         let mut pieces = Pieces::of_slot(at, cx, cause);
-        self.write_out_page(Lpn(lpn), part, data, &mut pieces, cx);
+        self.plan.write_out_page(Lpn(lpn), part, data, &mut pieces, cx);
         self.wrote_out(at, older, pieces, cx);
-        self.exec.lanes.work_for(outer);
+        self.plan.exec.lanes.work_for(outer);
     }
 
     /// The page of a slot was given to the dies; `older` is where it lay.
     #[inline(always)]
     fn wrote_out(&mut self, at: u32, older: Option<Ppn>, mut pieces: Pieces, cx: &mut Cx<'_>) {
-        pieces.usage.charge(cx, pieces.cause, Work::Write);
-        let is_behind = older.is_some_and(|older| self.exec.queue.writer_waits(older));
-        if pieces.answer().is_none() && !is_behind {
-            return self.slot_leaves(at, pieces.slowest.time.end, cx);
+        pieces.charge(cx);
+        let is_behind = older.is_some_and(|older| self.plan.exec.queue.writer_waits(older));
+        if pieces.tally.answer().is_none() && !is_behind {
+            return self.slot_leaves(at, pieces.tally.slowest.time.end, cx);
         }
-        let answer = self.exec.answer_of(&mut pieces);
-        self.exec.queue.not_before(answer, pieces.slowest.time.end);
+        let answer = self.plan.exec.answer_of(&mut pieces);
+        self.plan.exec.queue.not_before(answer, pieces.tally.slowest.time.end);
         // The younger version does not leave before the older one, which a power cut could find alone.
-        self.exec.queue.after_program_of(older, answer);
-        self.exec.queue.close(answer);
+        self.plan.exec.queue.after_program_of(older, answer);
+        self.plan.exec.queue.close(answer);
     }
 
     /// Programs what waits of pages that a tenant gives up, and finds them here no more. False, and nothing is done, while a write to them waits for
@@ -154,7 +154,7 @@ impl<M: Mapping> Ssd<M> {
         }
         for lpn in first..end {
             if let Some(at) = self.waiting_slot(lpn) {
-                self.exec.begin_group();
+                self.plan.exec.begin_group();
                 self.program_slot(at, cx);
             }
             self.buffer().slots.hide(lpn);
@@ -219,9 +219,17 @@ impl<M: Mapping> Ssd<M> {
         }
     }
 
+    /// Says so when writes wait for room in the buffer while pools merge, and when that is over: half of the buffer is free.
+    fn tell_pressure(&mut self, cx: &mut Cx<'_>) {
+        let merges = self.plan.exec.queue.any_move_waits();
+        if let Some(on) = self.buffer().pressure(merges) {
+            cx.event(DeviceEvent::GcPressure(on));
+        }
+    }
+
     /// Sets the timer for the next look.
     pub(in super::super) fn arm_buffer(&mut self, cx: &mut Cx<'_>) {
-        if self.map.log_blocks().is_some() {
+        if self.plan.map.log_blocks().is_some() {
             self.tell_pressure(cx);
         }
         let buffer = self.buffer();

@@ -41,7 +41,7 @@ impl<M: Mapping> Ssd<M> {
     }
 
     fn dump_key(&self) -> Key {
-        if self.map.log_blocks().is_some() { OF_LOG_BLOCKS } else { PLAIN }
+        if self.plan.map.log_blocks().is_some() { OF_LOG_BLOCKS } else { PLAIN }
     }
 
     /// Saves what is in a slot now.
@@ -83,7 +83,7 @@ impl<M: Mapping> Ssd<M> {
         saved.sort_unstable();
         for (ticket, at, unit, key) in saved {
             let (lpn, first, count) = self.dump_key().decode(key);
-            if !self.is_somebodys(lpn, lpn + 1) {
+            if !self.plan.is_somebodys(lpn, lpn + 1) {
                 // It was given up before its program was complete.
                 self.forget_dump(at, cx.now, cx);
                 continue;
@@ -96,10 +96,10 @@ impl<M: Mapping> Ssd<M> {
             cx.pool.release(payload);
             let lane = self.lane_of(lpn);
             self.buffer().slots.restore(at, ticket, lpn, lane, held, cx.now);
-            self.exec.begin_group();
+            self.plan.exec.begin_group();
             self.program_slot(at, cx);
         }
-        if self.exec.queue.holds_back() {
+        if self.plan.exec.queue.holds_back() {
             self.serve(cx);
         }
     }

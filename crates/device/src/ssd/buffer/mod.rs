@@ -36,13 +36,13 @@ mod read;
 mod slots;
 
 use super::Ssd;
-use super::pages::Pages;
 use crate::write_buffer::{Held, Link};
 use nandu_base::{
     BuildContext, Counter, Cx, ErrorKind, Flags, Instant, Op, Phase, ReqId, Resource, Span, Step, TimerKey,
     Work,
 };
 use nandu_ftl::mapping::Mapping;
+use nandu_ftl::plan::pages::Pages;
 use slots::{Slots, State};
 use std::collections::VecDeque;
 
@@ -244,7 +244,7 @@ impl<M: Mapping> Ssd<M> {
     pub(super) fn request_buffered(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         self.empty_slots(cx);
         // Operations of one kind that are issued together may share the dies' array operations; others do not.
-        self.exec.begin_group();
+        self.plan.exec.begin_group();
         let step = match cx.requests[id].op {
             Op::Write => self.write_buffered(id, cx),
             Op::Read => self.read_buffered(id, cx),
@@ -258,12 +258,12 @@ impl<M: Mapping> Ssd<M> {
 
     fn pages_of(&self, id: ReqId, cx: &Cx<'_>) -> Pages {
         let request = &cx.requests[id];
-        self.host.page.pages(request.offset, request.len)
+        self.plan.host.page.pages(request.offset, request.len)
     }
 
     fn write_buffered(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let pages = self.pages_of(id, cx);
-        if !self.is_somebodys(pages.first, pages.end) {
+        if !self.plan.is_somebodys(pages.first, pages.end) {
             return cx.fail(id, ErrorKind::NoSpace);
         }
         let mut write = Late { id, came: cx.now, next: pages.first };
@@ -284,7 +284,7 @@ impl<M: Mapping> Ssd<M> {
 
     /// Lets writes that wait in, as far as there is room.
     fn admit_held(&mut self, cx: &mut Cx<'_>) {
-        self.exec.begin_group();
+        self.plan.exec.begin_group();
         while let Some(&first) = self.buffer().held.front() {
             let mut write = first;
             if !self.admit(&mut write, cx) {
@@ -302,16 +302,16 @@ impl<M: Mapping> Ssd<M> {
     fn admit(&mut self, write: &mut Late, cx: &mut Cx<'_>) -> bool {
         let request = &cx.requests[write.id];
         let (payload, cause) = (request.payload, request.cause);
-        let pages = self.host.page.pages(request.offset, request.len);
+        let pages = self.plan.host.page.pages(request.offset, request.len);
         if !self.buffer().barriers.is_empty() && self.waits_for_trim(&pages, cx) {
             return false;
         }
         let durable = self.buffer().durables.iter().position(|d| d.id == write.id);
-        let page_sectors = self.host.page.sectors;
+        let page_sectors = self.plan.host.page.sectors;
         while write.next < pages.end {
             let lpn = write.next;
-            let part = self.host.page.sectors_of(self.host.page.part(&pages, lpn));
-            let data = payload.slice(self.host.page.before(&pages, lpn));
+            let part = self.plan.host.page.sectors_of(self.plan.host.page.part(&pages, lpn));
+            let data = payload.slice(self.plan.host.page.before(&pages, lpn));
             let found = self.waiting_slot(lpn);
             let at = match found {
                 Some(at) if self.buffer().slots.slot(at).held.stays_whole_with(part.first, part.count) => {
@@ -365,7 +365,7 @@ impl<M: Mapping> Ssd<M> {
     /// The pool that a page belongs to, if it belongs to one.
     #[inline(always)]
     fn lane_of(&self, lpn: u32) -> u32 {
-        self.map.log_blocks().map_or(0, |map| map.home(lpn).0)
+        self.plan.map.log_blocks().map_or(0, |map| map.home(lpn).0)
     }
 
     /// The slot in which a page waits.
@@ -412,7 +412,7 @@ impl<M: Mapping> Ssd<M> {
         let link = buffer.plan.link.transfer(cx.requests[id].len);
         let end = crossed.later(cx.now);
         let rest = end.since(came) - link;
-        let program = Span(rest.0.min(self.exec.shortest_program().0));
+        let program = Span(rest.0.min(self.plan.exec.shortest_program().0));
         let path = &mut cx.requests[id].path;
         path.add(Phase::Bus, link);
         path.add(Phase::Program, program);
@@ -450,9 +450,9 @@ impl<M: Mapping> Ssd<M> {
             // The trim may be undone by a power cut until it is on record, the pages may not: they go first.
             return self.wait_for_buffer(id, cx);
         }
-        let may_drop = self.buffer().barriers.is_empty() && self.map.log_blocks().is_none();
+        let may_drop = self.buffer().barriers.is_empty() && self.plan.map.log_blocks().is_none();
         for lpn in pages.first..pages.end {
-            let is_whole = self.host.page.part(&pages, lpn).is_none();
+            let is_whole = self.plan.host.page.part(&pages, lpn).is_none();
             if let Some(at) = self.waiting_slot(lpn) {
                 let buffer = self.buffer();
                 if is_whole && may_drop {
@@ -470,14 +470,14 @@ impl<M: Mapping> Ssd<M> {
 
     /// Carries a request out as a drive without a buffer does.
     fn without_buffer(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        self.exec.lanes.work_for(match cx.requests[id].op {
+        self.plan.exec.lanes.work_for(match cx.requests[id].op {
             Op::Read => Work::Read,
             Op::Flush => Work::Journal,
             _ => Work::Write,
         });
         match cx.requests[id].op {
-            Op::Read => self.read(id, cx),
-            Op::Flush => self.flush(id, cx),
+            Op::Read => self.plan.read(id, cx),
+            Op::Flush => self.plan.flush(id, cx),
             _ => self.trim(id, cx),
         }
     }
@@ -487,7 +487,7 @@ impl<M: Mapping> Ssd<M> {
         let Barrier { id, came, .. } = *barrier;
         cx.requests[id].path.add(Phase::Queue, cx.now.since(came));
         // It goes on at another time: its pages share no operation with those that were issued last.
-        self.exec.begin_group();
+        self.plan.exec.begin_group();
         let is_trim = cx.requests[id].op != Op::Flush;
         let step = if is_trim { self.trim_buffered(id, cx) } else { self.without_buffer(id, cx) };
         if let Step::FinishAt(id, end) = step {

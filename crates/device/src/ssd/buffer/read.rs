@@ -1,12 +1,12 @@
 //! Reads of a drive with a write buffer.
 
 use super::super::executor::Pieces;
-use super::super::pages::Part;
 use super::Ssd;
 use crate::nand::queued::NONE;
 use nandu_base::{ByteLen, Cx, Overlay, Phase, ReqId, SECTOR, Step, Work};
 use nandu_ftl::Lpn;
 use nandu_ftl::mapping::Mapping;
+use nandu_ftl::plan::pages::Part;
 
 /// What the buffer holds of a page that is read.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ impl<M: Mapping> Ssd<M> {
         if buffer.plan.planted.read_ignores || !buffer.slots.holds_any(pages.first, pages.end) {
             return self.without_buffer(id, cx);
         }
-        self.exec.lanes.work_for(Work::Read);
+        self.plan.exec.lanes.work_for(Work::Read);
         self.read_mixed(id, cx)
     }
 
@@ -52,44 +52,44 @@ impl<M: Mapping> Ssd<M> {
         let pages = self.pages_of(id, cx);
         let request = &cx.requests[id];
         let (cause, now) = (request.cause, cx.now);
-        self.map.begin(Lpn(pages.end));
+        self.plan.map.begin(Lpn(pages.end));
         let mut pieces = Pieces::of_request(id, cx, cause, Work::Read);
         let mut linked = ByteLen::ZERO;
         for lpn in pages.first..pages.end {
-            let wanted = self.host.page.sectors_of(self.host.page.part(&pages, lpn));
+            let wanted = self.plan.host.page.sectors_of(self.plan.host.page.part(&pages, lpn));
             let found = self.find(lpn, wanted);
             if let Found::All(overlay) | Found::Some(overlay) = found {
                 linked.0 += u64::from(overlay.count) * SECTOR;
             }
             let mut at = None;
             if !matches!(found, Found::All(_)) {
-                at = self.translate(Lpn(lpn), &mut pieces.after, cause, cx);
+                at = self.plan.translate(Lpn(lpn), &mut pieces.after, cause, cx);
             }
             let overlay = match found {
                 Found::Nothing => None,
                 Found::All(overlay) | Found::Some(overlay) => Some(overlay),
             };
             if let Some(ppn) = at {
-                self.count.host_pages_read += 1;
-                self.read_page(lpn, ppn, overlay, &mut pieces, cx);
+                self.plan.count.host_pages_read += 1;
+                self.plan.read_page(lpn, ppn, overlay, &mut pieces, cx);
             } else {
-                self.exec.bring(id, lpn, None, overlay, cx);
+                self.plan.exec.bring(id, lpn, None, overlay, cx);
             }
         }
         let link = self.buffer().plan.link.transfer(linked);
-        self.gather_some(Lpn(pages.first), cause, cx);
+        self.plan.gather_some(Lpn(pages.first), cause, cx);
         if pieces.after.node != NONE {
-            self.exec.answer_of(&mut pieces);
+            self.plan.exec.answer_of(&mut pieces);
         }
-        if let Some(answer) = pieces.answer() {
-            self.exec.queue.not_before(answer, now + link);
-            return self.exec.finish_pieces(id, pieces, cx);
+        if let Some(answer) = pieces.tally.answer() {
+            self.plan.exec.queue.not_before(answer, now + link);
+            return self.plan.exec.finish_pieces(id, pieces, cx);
         }
-        if now + link > pieces.slowest.time.end.later(pieces.after.at) {
-            pieces.usage.charge(cx, cause, Work::Read);
+        if now + link > pieces.tally.slowest.time.end.later(pieces.after.at) {
+            pieces.charge(cx);
             cx.requests[id].path.add(Phase::Bus, link);
-            return self.exec.finish(id, now + link, cx);
+            return self.plan.exec.finish(id, now + link, cx);
         }
-        self.exec.finish_pieces(id, pieces, cx)
+        self.plan.exec.finish_pieces(id, pieces, cx)
     }
 }

@@ -6,11 +6,11 @@ use super::unit::Unit;
 use super::{Drive, GcConfig, SsdConfig, check_order};
 use crate::nand::{Geometry, Profile};
 use crate::ssd::config::shape::Size;
-use crate::ssd::tenants::Tenants;
 use nandu_base::{BuildContext, BuildError, Machine, Plant, Precondition};
 use nandu_ftl::blocks::Share;
 use nandu_ftl::isolation::{Books, Gives, Space, Table};
 use nandu_ftl::log_block::{Homes, LogBlockOptions, LogMap, Region, Shape};
+use nandu_ftl::plan::tenants::Tenants;
 use nandu_ftl::{BlockId, Layout, WearRules};
 
 /// Faults that can be planted in a log-block map and its recovery.

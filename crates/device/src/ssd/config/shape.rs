@@ -2,9 +2,9 @@
 
 use super::{Axis, Order, SsdConfig};
 use crate::nand::{Geometry, Profile, lanes::Timing};
-use crate::ssd::checkpoint::Keeper;
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio, Span};
 use nandu_ftl::mapping::MapShape;
+use nandu_ftl::plan::checkpoint::Keeper;
 use nandu_ftl::{Layout, MapArea, WearRules};
 
 /// How much a drive holds.

@@ -1,9 +1,9 @@
 //! The option `streams`: which of the host's pages share blocks.
 
 use super::SsdConfig;
-use crate::ssd::streams::Streams;
 use nandu_base::BuildError;
 use nandu_ftl::placement::MultiHash;
+use nandu_ftl::plan::streams::Streams;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

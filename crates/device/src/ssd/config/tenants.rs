@@ -2,12 +2,12 @@
 
 use super::{Size, SsdConfig, Unit};
 use crate::nand::Geometry;
-use crate::ssd::tenants::{Dealing, Planted, Returns, Tenants};
 use nandu_base::{BuildContext, BuildError, ByteLen, Chosen};
 use nandu_ftl::blocks::Share;
 use nandu_ftl::isolation::{
     AnyIsolation, Books, Given, Gives, Isolation, Isolations, Space, TENANTS_MAX, Table,
 };
+use nandu_ftl::plan::tenants::{Dealing, Planted, Returns, Tenants};
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockId, Layout};
 use schemars::JsonSchema;
@@ -288,12 +288,8 @@ impl SsdConfig {
                 Tenancy { tenants, shares, needed, map_blocks, slc_blocks }
             }
         };
-        let places = tenancy.tenants.len();
-        tenancy.tenants.returns = self
-            .isolation
-            .made()
-            .returns_while_idle()
-            .map(|(below, after)| Returns::new(below, after, places));
+        tenancy.tenants.returns =
+            self.isolation.made().returns_while_idle().map(|(below, _)| Returns { below });
         tenancy.tenants.planted = Planted {
             mixed: cx.planted("ssd.tenant-page-misplaced"),
             crosses: cx.planted("ssd.tenant-collects-others"),

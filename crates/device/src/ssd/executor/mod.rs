@@ -20,6 +20,7 @@
 //!
 //! Nothing here knows of maps, of tenants' rules or of which page is taken, so all of it is compiled once for all maps.
 
+mod doors;
 mod fetched;
 mod modes;
 mod order;
@@ -32,22 +33,21 @@ mod suspend;
 
 pub(super) use fetched::Fetched;
 pub(super) use modes::Modes;
-pub(super) use order::Awaited;
-pub(super) use pieces::{Pieces, Usage, Whose};
+pub(super) use pieces::{Pieces, Usage};
 pub(super) use run::Run;
 pub(super) use stripes::Stripes;
 
-use super::pages::{PageShape, Pages, Part};
 use crate::nand::lanes::{SLC_POSITION, Timing};
 use crate::nand::queued::{After, Job, NONE, Order, Page, Queued};
 use crate::nand::{Lanes, PageTime};
 use nandu_base::{
-    BuildContext, ByteLen, Cx, ErrorKind, Instant, Oob, Overlay, Program, ReqId, SECTOR, Span, TenantId,
-    Window, Work,
+    BuildContext, ByteLen, Cx, ErrorKind, Instant, Overlay, Program, ReqId, SECTOR, Span, Window, Work,
 };
+use nandu_ftl::Ppn;
 use nandu_ftl::mapping::Tp;
-use nandu_ftl::{BlockId, Ppn};
-use pieces::Slowest;
+use nandu_ftl::plan::flash::{Copying, Erasing, Programming, Reading};
+use nandu_ftl::plan::pages::{PageShape, Pages, Part};
+use pieces::{Slowest, Tally, order_of};
 
 /// Faults that are planted here.
 #[derive(Clone, Copy, Default)]
@@ -60,95 +60,16 @@ pub(super) struct Planted {
     pub suspended_too_often: bool,
 }
 
-/// A page to read.
-#[derive(Clone, Copy)]
-pub(super) struct Reading {
-    pub job: Job,
-    pub ppn: Ppn,
-    /// The logical page of the host's, or the translation page.
-    pub key: u32,
-    pub after: After,
-    /// Its block is in SLC mode.
-    pub is_slc: bool,
-    /// What the write buffer has over it.
-    pub overlay: Option<Overlay>,
-}
-
-impl Reading {
-    /// A page in the common mode.
-    #[inline(always)]
-    pub fn of(job: Job, ppn: Ppn, key: u32, after: After) -> Reading {
-        Reading { job, ppn, key, after, is_slc: false, overlay: None }
-    }
-}
-
 /// A page of which a part is replaced, as it was read.
 #[derive(Clone, Copy)]
-pub(super) struct Premerge {
-    pub time: PageTime,
-    pub is_slc: bool,
-}
-
-/// A page to program.
-#[derive(Clone, Copy)]
-pub(super) struct Programming {
-    pub job: Job,
-    pub ppn: Ppn,
-    /// What is on record with it.
-    pub oob: Oob,
-    /// Where the rest of it lies, if it is programmed in part or moved.
-    pub base: Option<Ppn>,
-    /// What is programmed over that. The executor lets the bytes of the drive's own pages go.
-    pub overlay: Option<Overlay>,
-    pub is_slc: bool,
-    /// The page that is superseded: its block is not erased before.
-    pub older: Option<Ppn>,
-    pub after: After,
-    /// The entry of the map that the page waits for.
-    pub entry: After,
-    pub premerge: Option<Premerge>,
-    /// Whether it is a translation page, which is written to units that were opened at any time.
-    pub is_map: bool,
-}
-
-impl Programming {
-    /// A page in the common mode that supersedes nothing and brings nothing.
-    #[inline(always)]
-    pub fn of(job: Job, ppn: Ppn, oob: Oob, after: After) -> Programming {
-        let (base, overlay, older, premerge, entry) = (None, None, None, None, after);
-        let (is_slc, is_map) = (false, false);
-        Programming { job, ppn, oob, base, overlay, is_slc, older, after, entry, premerge, is_map }
-    }
-}
-
-/// A page to write once more, elsewhere.
-#[derive(Clone, Copy)]
-pub(super) struct Copying {
-    pub from: Ppn,
-    pub to: Ppn,
-    /// What is on record with the copy.
-    pub oob: Oob,
-    /// Whether the pages lie in blocks in SLC mode.
-    pub from_slc: bool,
-    pub to_slc: bool,
-    /// What the read of it waits for.
-    pub after: After,
-    pub is_map: bool,
-}
-
-/// A unit to erase.
-#[derive(Clone, Copy)]
-pub(super) struct Erasing {
-    pub unit: BlockId,
-    pub after: After,
-    pub is_slc: bool,
-    pub cause: TenantId,
-    pub work: Work,
+struct Premerge {
+    time: PageTime,
+    is_slc: bool,
 }
 
 /// What is known of an operation when it is given to the executor.
 #[derive(Clone, Copy)]
-pub(super) enum Given {
+pub(crate) enum Given {
     /// It has its time.
     Time(PageTime),
     /// It waits, under this number.
@@ -159,7 +80,7 @@ pub(super) enum Given {
 
 impl Given {
     /// Of a page that was read: what a program behind it is explained by, if that is known.
-    pub fn as_read(self, is_slc: bool) -> Option<Premerge> {
+    fn as_read(self, is_slc: bool) -> Option<Premerge> {
         match self {
             Given::Time(time) => Some(Premerge { time, is_slc }),
             Given::Waits(_) | Given::Settled => None,
@@ -168,7 +89,7 @@ impl Given {
 }
 
 /// See the module's page.
-pub(super) struct Executor {
+pub(crate) struct Executor {
     pub lanes: Lanes,
     /// Operations that wait.
     pub queue: Queued,
@@ -278,7 +199,7 @@ impl Executor {
     pub fn behind(&self, given: Given, pieces: &Pieces) -> After {
         match given {
             Given::Time(time) => After::at(time.end),
-            Given::Waits(node) => After::node(node, pieces.now),
+            Given::Waits(node) => After::node(node, pieces.tally.now),
             Given::Settled => After::at(self.last_change),
         }
     }
@@ -294,14 +215,19 @@ impl Executor {
             ppn = if waits { ppn } else { source.ppn };
         }
         waits |= self.queue.keeps_order() && job == Job::PreRead;
-        if !waits && self.comes_in_time(after, ppn, pieces.now) {
+        if !waits && self.comes_in_time(after, ppn, pieces.tally.now) {
             let (time, die) = self.sense_in(is_slc, ppn, after.at);
             self.count_mode(job, is_slc);
-            pieces.usage.die += die;
-            pieces.usage.bus += self.lanes.timing().transfer;
+            pieces.tally.usage.die += die;
+            pieces.tally.usage.bus += self.lanes.timing().transfer;
             match job {
                 Job::Read => {
-                    pieces.note_as(Slowest { map_at: after.at, premerge: None, time, slc: [is_slc, false] });
+                    pieces.tally.note_as(Slowest {
+                        map_at: after.at,
+                        premerge: None,
+                        time,
+                        slc: [is_slc, false],
+                    });
                     self.bring(pieces.request(), key, Some(self.stripes.unit(ppn)), overlay, cx);
                 }
                 Job::MapRead => self.fetched.came(Tp(key), time.end),
@@ -322,11 +248,11 @@ impl Executor {
         }
         self.count_mode(job, is_slc);
         let map_at = match job {
-            Job::MoveRead => pieces.now,
+            Job::MoveRead => pieces.tally.now,
             Job::MapRead => after.at,
             _ => pieces.after.at,
         };
-        let order = Order { map_at, ..pieces.order(after, answer, self.serial_of(job)) };
+        let order = Order { map_at, ..order_of(pieces, after, answer, self.serial_of(job)) };
         let page = Page { slc: is_slc, overlay, ..Page::read(self.stripes.units.place(ppn), key) };
         let node = self.queue.read(job, &order, page);
         if job == Job::MapRead {
@@ -349,9 +275,9 @@ impl Executor {
 
     /// Programs a page.
     #[inline(never)]
-    pub fn program(&mut self, what: Programming, pieces: &mut Pieces, cx: &mut Cx<'_>) -> Given {
-        let Programming { job, ppn, oob, base, overlay, is_slc, older, entry, premerge, is_map, .. } = what;
-        let map_at = entry.at;
+    pub fn program(&mut self, what: Programming<Given>, pieces: &mut Pieces, cx: &mut Cx<'_>) -> Given {
+        let Programming { job, ppn, oob, base, overlay, is_slc, older, entry, read, is_map, .. } = what;
+        let (map_at, premerge) = (entry.at, read.and_then(|(given, is_slc)| given.as_read(is_slc)));
         let units = &self.stripes.units;
         let (place, base) = (units.place(ppn), base.map(|base| units.place(base)));
         let after = After { at: self.stripes.may_begin(ppn, is_map, what.after.at), ..what.after };
@@ -360,16 +286,16 @@ impl Executor {
             || base.is_some_and(|base| self.queue.read_waits(base))
             || job == Job::MapProgram && self.queue.any_erase_waits();
         self.count_mode(job, is_slc);
-        if !waits && self.comes_in_time(after, ppn, pieces.now) {
+        if !waits && self.comes_in_time(after, ppn, pieces.tally.now) {
             let (time, die) = self.program_in(is_slc, ppn, after.at);
-            pieces.usage.die += die;
-            pieces.usage.bus += self.lanes.timing().transfer;
+            pieces.tally.usage.die += die;
+            pieces.tally.usage.bus += self.lanes.timing().transfer;
             self.last_change = self.last_change.later(time.end);
             match job {
                 Job::Program => {
                     let slc = [is_slc, premerge.is_some_and(|read| read.is_slc)];
                     let premerge = premerge.map(|read| read.time);
-                    pieces.note_as(Slowest { map_at, premerge, time, slc });
+                    pieces.tally.note_as(Slowest { map_at, premerge, time, slc });
                 }
                 Job::Record => self.recorded_at = self.recorded_at.later(time.end),
                 Job::Anchor => self.anchored_at = self.anchored_at.later(time.end),
@@ -388,7 +314,7 @@ impl Executor {
         }
         let is_asked_for = matches!(job, Job::Program | Job::Mark);
         let answer = if is_asked_for { self.answer_of(pieces) } else { NONE };
-        let mut order = Order { map_at, ..pieces.order(after, answer, self.serial_of(job)) };
+        let mut order = Order { map_at, ..order_of(pieces, after, answer, self.serial_of(job)) };
         if job == Job::Mark {
             order.work = Work::Journal;
         }

@@ -2,7 +2,7 @@
 
 use super::Executor;
 use crate::nand::queued::{Job, Node};
-use nandu_base::Span;
+use nandu_base::{Counter, Span};
 
 /// What happened in SLC mode since the counters were reset.
 #[derive(Clone, Copy, Default, Debug)]
@@ -16,6 +16,22 @@ pub(in crate::ssd) struct Modes {
 }
 
 impl Executor {
+    /// Erases that ended SLC mode.
+    pub fn slc_erases(&self) -> u64 {
+        self.modes.as_ref().map_or(0, |modes| modes.blocks_folded)
+    }
+
+    /// The figures.
+    pub fn slc_counters(&self, out: &mut Vec<Counter>) {
+        let Some(modes) = &self.modes else { return };
+        let mut put = |name, value| out.push(Counter { name, value });
+        put("slc_pages_written", modes.pages_written);
+        put("slc_pages_read", modes.pages_read);
+        put("slc_pages_folded", modes.pages_folded);
+        put("slc_blocks_folded", modes.blocks_folded);
+        put("slc_fold_ns", modes.fold_time.0);
+    }
+
     /// Counts a page that is read or programmed in SLC mode.
     #[inline]
     pub(super) fn count_mode(&mut self, job: Job, is_slc: bool) {

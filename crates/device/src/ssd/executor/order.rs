@@ -2,17 +2,10 @@
 
 use super::Executor;
 use crate::nand::queued::{After, NONE};
-use nandu_base::{Cx, Instant};
+use nandu_base::Cx;
 use nandu_ftl::mapping::Tp;
+use nandu_ftl::plan::flash::Awaited;
 use nandu_ftl::{BlockId, Cursor, Ppn};
-
-/// Something that will be waited for later, when the operation that stands for it may be over and its number somebody else's.
-#[derive(Clone, Copy)]
-pub(in crate::ssd) struct Awaited {
-    after: After,
-    /// The number of the operation.
-    number: u64,
-}
 
 impl Executor {
     /// Every program and erase that was given so far, as far as their ends are known.
@@ -41,8 +34,8 @@ impl Executor {
     }
 
     /// No die begins anything before this is over, nor before everything is complete that was given. Returns when that is.
-    pub fn fence(&mut self, after: After) -> Instant {
-        self.lanes.fence(after.at)
+    pub fn fence(&mut self, after: After) -> After {
+        After::at(self.lanes.fence(after.at))
     }
 
     /// A block is opened for data, whose erase may not be complete yet.

@@ -8,10 +8,11 @@ use super::{Executor, Run};
 use crate::nand::PageTime;
 use crate::nand::queued::{After, Job, NONE, Order};
 use nandu_base::{Cx, Instant, Op, Phase, ReqId, Resource, Span, Step, TenantId, Work};
+use nandu_ftl::plan::flash::Whose;
 
 /// Time that dies and channels are occupied.
 #[derive(Clone, Copy, Default)]
-pub(in crate::ssd) struct Usage {
+pub(crate) struct Usage {
     pub die: Span,
     pub bus: Span,
 }
@@ -31,19 +32,9 @@ impl Usage {
     }
 }
 
-/// Whose pages they are.
-#[derive(Clone, Copy)]
-pub(in crate::ssd) enum Whose {
-    Request(ReqId),
-    /// The write buffer's, in this slot.
-    Slot(u32),
-    /// No request's: nobody waits for all of them together.
-    Nobody,
-}
-
 /// The page of a request that is complete last, of those that have their time.
 #[derive(Clone, Copy)]
-pub(in crate::ssd) struct Slowest {
+pub(crate) struct Slowest {
     /// When the map had told where it is.
     pub map_at: Instant,
     /// The read before it, when only part of the page was written.
@@ -53,59 +44,23 @@ pub(in crate::ssd) struct Slowest {
     pub slc: [bool; 2],
 }
 
-/// See the module's page.
+/// The pages of one request.
+pub(in crate::ssd) type Pieces = nandu_ftl::plan::flash::Pieces<Executor>;
+
+/// What is added up of them.
 #[derive(Clone, Copy)]
-pub(in crate::ssd) struct Pieces {
+pub(crate) struct Tally {
     pub now: Instant,
-    pub cause: TenantId,
-    work: Work,
-    pub whose: Whose,
-    /// What the next page waits for: the entries of the map so far.
-    pub after: After,
     answer: u32,
     pub usage: Usage,
     pub slowest: Slowest,
 }
 
-impl Pieces {
+impl Tally {
     #[inline(always)]
-    pub fn new(whose: Whose, cx: &Cx<'_>, cause: TenantId, work: Work) -> Pieces {
-        let now = cx.now;
+    pub fn new(now: Instant) -> Tally {
         let slowest = Slowest { map_at: now, premerge: None, time: PageTime::done(now), slc: [false; 2] };
-        let (after, usage) = (After::at(now), Usage::default());
-        Pieces { now, cause, work, whose, after, answer: NONE, usage, slowest }
-    }
-
-    /// The pages of a request.
-    #[inline(always)]
-    pub fn of_request(id: ReqId, cx: &Cx<'_>, cause: TenantId, work: Work) -> Pieces {
-        Pieces::new(Whose::Request(id), cx, cause, work)
-    }
-
-    /// The page in a slot of the write buffer.
-    #[inline(always)]
-    pub fn of_slot(slot: u32, cx: &Cx<'_>, cause: TenantId) -> Pieces {
-        Pieces::new(Whose::Slot(slot), cx, cause, Work::Write)
-    }
-
-    /// Pages that the drive reads and writes for itself.
-    #[inline(always)]
-    pub fn of_nobody(cx: &Cx<'_>, cause: TenantId, work: Work) -> Pieces {
-        Pieces::new(Whose::Nobody, cx, cause, work)
-    }
-
-    /// The request whose pages they are.
-    pub fn request(&self) -> ReqId {
-        match self.whose {
-            Whose::Request(id) => id,
-            Whose::Slot(_) | Whose::Nobody => unreachable!("only a request's pages are brought to it"),
-        }
-    }
-
-    /// Charges what they take to the one that caused them; they have taken nothing then.
-    #[inline]
-    pub fn charge(&mut self, cx: &mut Cx<'_>) {
-        std::mem::take(&mut self.usage).charge(cx, self.cause, self.work);
+        Tally { now, answer: NONE, usage: Usage::default(), slowest }
     }
 
     /// The answer, if there is one.
@@ -127,25 +82,25 @@ impl Pieces {
             self.slowest = slowest;
         }
     }
+}
 
-    /// What an operation waits for that waits for `after`, and what it is for; with an answer, that waits for it.
-    pub fn order(&self, after: After, answer: u32, serial: u32) -> Order {
-        let Pieces { now, cause, work, .. } = *self;
-        Order { now, after, map_at: self.after.at, work, cause, answer, serial }
-    }
+/// What an operation waits for that waits for `after`, and what it is for; with an answer, that waits for it.
+pub(super) fn order_of(pieces: &Pieces, after: After, answer: u32, serial: u32) -> Order {
+    let Pieces { cause, work, after: map, tally, .. } = *pieces;
+    Order { now: tally.now, after, map_at: map.at, work, cause, answer, serial }
 }
 
 impl Executor {
     /// The answer to a request; it is opened when the first of its operations waits.
     pub fn answer_of(&mut self, pieces: &mut Pieces) -> u32 {
-        if pieces.answer == NONE {
-            pieces.answer = match pieces.whose {
-                Whose::Request(id) => self.queue.answer(id, pieces.now, pieces.cause),
-                Whose::Slot(slot) => self.queue.destaged(slot, pieces.now, pieces.cause),
+        if pieces.tally.answer == NONE {
+            pieces.tally.answer = match pieces.whose {
+                Whose::Request(id) => self.queue.answer(id, pieces.tally.now, pieces.cause),
+                Whose::Slot(slot) => self.queue.destaged(slot, pieces.tally.now, pieces.cause),
                 Whose::Nobody => NONE,
             };
         }
-        pieces.answer
+        pieces.tally.answer
     }
 
     /// The same as [`finish_pieces`](Executor::finish_pieces) with pages that did not wait beside them.
@@ -157,7 +112,7 @@ impl Executor {
 
     /// A request does not end before everything that changes a pool is done.
     pub fn wait_for_pool(&mut self, pool: u32, pieces: &mut Pieces) {
-        if self.queue.is_changing(pool, pieces.now) {
+        if self.queue.is_changing(pool, pieces.tally.now) {
             let answer = self.answer_of(pieces);
             self.queue.after_changes(pool, answer);
         }
@@ -166,16 +121,16 @@ impl Executor {
     /// All pages of a request were given to the dies. It ends at a moment that is known now, or when its answer has it.
     #[inline(always)]
     pub fn finish_pieces(&mut self, id: ReqId, mut pieces: Pieces, cx: &mut Cx<'_>) -> Step {
-        pieces.usage.charge(cx, pieces.cause, pieces.work);
+        pieces.tally.usage.charge(cx, pieces.cause, pieces.work);
         self.end_after_map(&mut pieces);
-        if pieces.answer != NONE {
+        if pieces.tally.answer != NONE {
             self.close_answer(&pieces);
             return Step::Idle;
         }
-        if pieces.slowest.time.end > pieces.now {
+        if pieces.tally.slowest.time.end > pieces.tally.now {
             self.explain(id, &pieces, cx);
         }
-        self.finish(id, pieces.slowest.time.end, cx)
+        self.finish(id, pieces.tally.slowest.time.end, cx)
     }
 
     /// A request does not end before the map has told what it was asked for.
@@ -185,17 +140,17 @@ impl Executor {
         if node != NONE {
             let answer = self.answer_of(pieces);
             self.queue.answer_after(answer, pieces.after);
-        } else if at > pieces.slowest.time.end {
-            pieces.slowest.map_at = at;
-            (pieces.slowest.premerge, pieces.slowest.time) = (None, PageTime::done(at));
+        } else if at > pieces.tally.slowest.time.end {
+            pieces.tally.slowest.map_at = at;
+            (pieces.tally.slowest.premerge, pieces.tally.slowest.time) = (None, PageTime::done(at));
         }
     }
 
     /// What has its time already counts for the answer.
     pub fn close_answer(&mut self, pieces: &Pieces) {
         let is_read = pieces.work == Work::Read;
-        let Slowest { map_at, premerge, time, slc } = pieces.slowest;
-        let detail = self.queue.detail_mut(pieces.answer);
+        let Slowest { map_at, premerge, time, slc } = pieces.tally.slowest;
+        let detail = self.queue.detail_mut(pieces.tally.answer);
         if time.end > detail.slowest.end {
             (detail.slowest, detail.pre_read, detail.slowest_map_at) = (time, premerge, map_at);
             detail.slowest_job = match is_read {
@@ -205,17 +160,17 @@ impl Executor {
             };
             [detail.slowest_slc, detail.pre_read_slc] = slc;
         }
-        self.queue.not_before(pieces.answer, time.end);
-        self.queue.close(pieces.answer);
+        self.queue.not_before(pieces.tally.answer, time.end);
+        self.queue.close(pieces.tally.answer);
     }
 
     /// Explains a request by its slowest page.
     #[inline(always)]
     fn explain(&self, id: ReqId, pieces: &Pieces, cx: &mut Cx<'_>) {
         let path = &mut cx.requests[id].path;
-        let Slowest { map_at, premerge, time, slc } = &pieces.slowest;
-        if *map_at > pieces.now {
-            path.add(Phase::Map, map_at.since(pieces.now));
+        let Slowest { map_at, premerge, time, slc } = &pieces.tally.slowest;
+        if *map_at > pieces.tally.now {
+            path.add(Phase::Map, map_at.since(pieces.tally.now));
             if time.end == *map_at {
                 return;
             }

@@ -29,8 +29,8 @@ impl Executor {
         recorded: After,
         cx: &mut Cx<'_>,
     ) -> Step {
-        let is_last = recorded.at >= pieces.slowest.time.end.later(pieces.after.at);
-        let has_answer = pieces.answer().is_some();
+        let is_last = recorded.at >= pieces.tally.slowest.time.end.later(pieces.after.at);
+        let has_answer = pieces.tally.answer().is_some();
         if self.queue.any_record_waits() || has_answer || is_last && pieces.after.node != NONE {
             self.wait_for_records(&mut pieces, recorded);
         } else if is_last {

@@ -8,7 +8,7 @@ use nandu_ftl::{BlockId, Ppn};
 
 /// See the module's page.
 #[derive(Clone, Copy)]
-pub(in crate::ssd) struct Run {
+pub(crate) struct Run {
     now: Instant,
     /// The page that is complete last.
     slowest: PageTime,
@@ -20,7 +20,7 @@ pub(in crate::ssd) struct Run {
 
 /// A page of a run as it was given.
 #[derive(Clone, Copy)]
-pub(in crate::ssd) struct Placed(Window);
+pub(crate) struct Placed(Window);
 
 impl Run {
     /// No page yet.
@@ -54,7 +54,8 @@ impl Executor {
 
     /// Programs a page of a block of one plane that shares array operations with its `group`.
     #[inline(always)]
-    pub fn program_at_once(&mut self, plane: u32, page: u32, group: u32, run: &mut Run) -> Placed {
+    pub fn program_at_once(&mut self, ppn: Ppn, plane: u32, group: u32, run: &mut Run) -> Placed {
+        let page = self.stripes.units.chips().page(ppn);
         let (time, die) = self.lanes.program(plane, run.now, group, page);
         run.add(time, die);
         Placed(Window { start: time.start, end: time.end })
@@ -113,15 +114,17 @@ impl Executor {
     /// Pages that were placed belong to others that something stood before.
     #[inline(always)]
     pub fn join(&mut self, run: &Run, pieces: &mut Pieces) {
-        pieces.usage += run.usage(self.lanes.timing().transfer);
-        pieces.note(run.slowest);
+        pieces.tally.usage += run.usage(self.lanes.timing().transfer);
+        pieces.tally.note(run.slowest);
     }
 
-    /// All pages of a step of collection have moved away from a unit: it is not erased before that is complete. What they take.
+    /// All pages of a step of collection have moved away from a unit: it is not erased before that is complete. They are charged.
     #[inline(always)]
-    pub fn moved_away(&mut self, unit: BlockId, run: &Run) -> Usage {
+    pub fn moved_away(&mut self, unit: BlockId, run: &Run, cause: TenantId, cx: &mut Cx<'_>) {
         self.last_change = self.last_change.later(run.slowest.end);
         self.stripes.keep_unit_until(unit, run.slowest.end);
-        run.usage(Span::ZERO)
+        if !self.planted.uncharged_gc {
+            run.usage(Span::ZERO).charge(cx, cause, Work::Gc);
+        }
     }
 }

@@ -11,6 +11,7 @@
 //!
 //! With units of one block all of this is what a die does by itself. RAM: 16 bytes per unit.
 
+use super::pieces::order_of;
 use super::{Copying, Erasing, Executor, Given, Pieces, Programming, Reading, Usage};
 use crate::nand::PageTime;
 use crate::nand::lanes::SLC_POSITION;
@@ -205,7 +206,7 @@ impl Executor {
             return self.carry(copying, [Job::MoveRead, Job::MoveProgram], pieces, cx);
         }
         let after = After { at: self.stripes.may_begin(to, is_map, after.at), ..after };
-        waits |= is_wide && !self.comes_in_time(after, to, pieces.now);
+        waits |= is_wide && !self.comes_in_time(after, to, pieces.tally.now);
         if waits {
             return self.move_later(copying, after, pieces, cx);
         }
@@ -218,8 +219,8 @@ impl Executor {
         let Copying { from, to, oob, after, .. } = copying;
         let (plane, _) = self.stripes.plane_and_page(to);
         let (start, end, die, bus) = self.lanes.move_page(plane, after.at);
-        pieces.usage.die += die;
-        pieces.usage.bus += bus;
+        pieces.tally.usage.die += die;
+        pieces.tally.usage.bus += bus;
         self.last_change = self.last_change.later(end);
         let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
         self.put(&Program { unit, base, overlay: None, oob, window: Window { start, end } }, cx);
@@ -234,8 +235,10 @@ impl Executor {
         let (from, to) = (units.place(from), units.place(to));
         self.count_mode(Job::MoveWithin, to_slc);
         let page = Page { key: oob.key, seq: oob.seq, base: Some(from), slc: to_slc, ..Page::read(to, 0) };
-        let order =
-            Order { map_at: pieces.now, ..pieces.order(after, NONE, self.serial_of(Job::MoveProgram)) };
+        let order = Order {
+            map_at: pieces.tally.now,
+            ..order_of(pieces, after, NONE, self.serial_of(Job::MoveProgram))
+        };
         let node = self.queue.move_within(&order, page, from);
         if self.settle(cx) { Given::Settled } else { Given::Waits(node) }
     }
@@ -243,7 +246,7 @@ impl Executor {
     /// Moves a page out of SLC mode, which nothing stands before: read in the one mode, programmed in the other.
     fn fold_page(&mut self, copying: Copying, pieces: &mut Pieces, cx: &mut Cx<'_>) -> Given {
         let Copying { from, to, oob, .. } = copying;
-        let (read, reads) = self.sense_in(true, from, pieces.now);
+        let (read, reads) = self.sense_in(true, from, pieces.tally.now);
         self.count_mode(Job::MoveRead, true);
         let (plane, page) = self.stripes.plane_and_page(to);
         self.lanes.was_gc(self.stripes.plane_and_page(from).0, reads);
@@ -251,8 +254,8 @@ impl Executor {
         let (time, programs) = self.lanes.program(plane, read.end, self.serial, page + 2 * SLC_POSITION);
         self.lanes.was_gc(plane, programs);
         self.folded(true, reads + programs);
-        pieces.usage.die += reads + programs;
-        pieces.usage.bus += self.lanes.timing().transfer * 2;
+        pieces.tally.usage.die += reads + programs;
+        pieces.tally.usage.bus += self.lanes.timing().transfer * 2;
         self.last_change = self.last_change.later(time.end);
         let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
         let window = Window { start: time.start, end: time.end };
@@ -276,8 +279,8 @@ impl Executor {
             base: Some(from),
             is_slc: to_slc,
             older: Some(from),
-            entry: After::at(pieces.now),
-            premerge: read.as_read(from_slc),
+            entry: After::at(pieces.tally.now),
+            read: Some((read, from_slc)),
             is_map,
             ..Programming::of(programs, to, oob, self.behind(read, pieces))
         };

@@ -2,6 +2,7 @@
 
 use super::tenants::{A, B, SHARED, burst, counter};
 use super::*;
+use nandu_base::Ratio;
 
 /// Writes pages of a range at random until the drive refuses one; the newest version of each page.
 fn wear_out(bench: &mut Bench, (first, end): (u64, u64), newest: &mut [Stamp], rng: &mut Rng) -> u64 {

@@ -1,8 +1,9 @@
 //! Drives that were written once: by rule, and out of order.
 
 use super::*;
-use crate::ssd::fill::{BY_RULE_HERE, fragmented};
+use crate::ssd::config::BY_RULE_HERE;
 use nandu_base::Ratio;
+use nandu_ftl::plan::fragmented;
 
 fn counters(bench: &Bench) -> Vec<Counter> {
     let mut out = Vec::new();
