@@ -3,6 +3,8 @@
 //! `cargo tree` names the crates that `nandu-stack` is built from. Each of ours is read as text, without comments, strings and what is
 //! compiled for tests alone; a name that reaches out of the machine fails the check, by file and line. What other crates do is not read: the
 //! direct dependencies of these crates are listed here, so that a new one is looked at.
+//!
+//! The planner of a drive knows no time: its files but the doors name neither a moment nor a span.
 
 use crate::steps::{End, command, root};
 use std::fs;
@@ -56,6 +58,13 @@ pub fn check() -> End {
                 .extend(reaches_out(&text).into_iter().map(|(line, what)| format!("{shown}:{line}: {what}")));
         }
     }
+    let timed = knows_time();
+    if !timed.is_empty() {
+        return End::Failed(format!(
+            "the planner of a drive has no clock: what goes by time is the executor's or the drive's\n{}",
+            timed.join("\n")
+        ));
+    }
     match faults.is_empty() {
         true => End::Passed,
         false => End::Failed(format!(
@@ -63,6 +72,31 @@ pub fn check() -> End {
             faults.join("\n")
         )),
     }
+}
+
+/// Lines of the planner that name a moment or a span.
+fn knows_time() -> Vec<String> {
+    let mut faults = Vec::new();
+    for file in sources(&root().join("crates/ftl/src/plan")) {
+        let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        // The doors, and an executor for tests.
+        if ["flash.rs", "tape.rs"].contains(&name.as_str()) {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        faults.extend(times_in(&text).into_iter().map(|line| format!("{}:{line}", file.display())));
+    }
+    faults
+}
+
+/// The lines that do.
+fn times_in(text: &str) -> Vec<usize> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let names_one = |line: &str| {
+        line.contains("cx.now") || line.split(|c| !is_name(c)).any(|word| ["Instant", "Span"].contains(&word))
+    };
+    let code = without_tests(&plain(text));
+    (1..).zip(code.lines()).filter(|(_, line)| names_one(line)).map(|(number, _)| number).collect()
 }
 
 /// Direct dependencies that nobody has looked at.
@@ -272,6 +306,12 @@ mod tests {
         let found = reaches_out(text);
         let want = [(1, "std::fs"), (2, "std::time"), (3, "HashMap"), (4, "std::env")];
         assert_eq!(found, want.map(|(line, what)| (line, what.to_string())));
+    }
+
+    #[test]
+    fn a_planner_that_looks_at_the_clock_is_found_by_its_line() {
+        let text = "use nandu_base::Cx; // no Instant\nfn f(cx: &Cx<'_>) {\n    let at = cx.now;\n}\nstruct S { span: Span }\n";
+        assert_eq!(times_in(text), [3, 5]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ const MACHINES: &[Machine] = &[
     Machine {
         name: "ssd",
         crate_name: "nandu-device",
-        sources: &["crates/device/src/ssd"],
+        sources: &["crates/device/src/ssd", "crates/ftl/src/plan"],
         families: &["ssd", "ssd-trimmed", "ssd-paged", "ssd-units", "ssd-combined"],
     },
     Machine {
@@ -46,7 +46,7 @@ const MACHINES: &[Machine] = &[
     Machine {
         name: "tenants",
         crate_name: "nandu-device",
-        sources: &["crates/device/src/ssd/tenants", "crates/ftl/src/isolation"],
+        sources: &["crates/ftl/src/plan/tenants", "crates/ftl/src/isolation"],
         families: &["ssd-lending", "ssd-dealing", "ssd-paged-tenants", "ssd-combined"],
     },
     Machine {
@@ -66,8 +66,8 @@ const MACHINES: &[Machine] = &[
         crate_name: "nandu-ftl",
         sources: &[
             "crates/ftl/src/log_block",
-            "crates/device/src/ssd/log_blocks",
-            "crates/device/src/ssd/log_blocks.rs",
+            "crates/ftl/src/plan/log_blocks",
+            "crates/ftl/src/plan/log_blocks.rs",
         ],
         families: &["ssd-log", "ssd-combined"],
     },

@@ -198,7 +198,7 @@ impl<M: Mapping> Machine for Ssd<M> {
         } else {
             self.stand_still(true, cx);
             let end = self.plan.recover(cx).at;
-            self.plan.recovery.took(end.since(cx.now));
+            self.plan.recovery.took(end.since(cx.now).0);
             self.restore_buffer(cx);
             self.stand_still(false, cx);
             self.note_writers(cx);

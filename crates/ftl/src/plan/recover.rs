@@ -16,7 +16,7 @@ use crate::isolation::Table;
 use crate::mapping::{Mapping, Tp};
 use crate::trim_journal::{Extent, Record, TrimJournal};
 use crate::{BlockId, Lpn, Ppn};
-use nandu_base::{ByteLen, Counter, Cx, Medium, Oob, Span, TenantId, UnitState};
+use nandu_base::{ByteLen, Counter, Cx, Medium, Oob, TenantId, UnitState};
 
 pub(super) const JOURNAL_KEY: u64 = 1 << 32;
 /// Keys from here on name translation pages.
@@ -27,7 +27,7 @@ pub(super) const MAP_KEY: u64 = 1 << 33;
 pub struct Figures {
     /// Pages read, by die.
     read: Vec<u64>,
-    span: Span,
+    took_ns: u64,
     /// Whether a checkpoint was enough.
     bounded: bool,
     /// Whether there was one, and it was not.
@@ -50,16 +50,16 @@ impl Figures {
         &self.read
     }
 
-    /// The start took so long.
-    pub fn took(&mut self, span: Span) {
-        self.span = span;
+    /// The start took so long, in nanoseconds.
+    pub fn took(&mut self, ns: u64) {
+        self.took_ns = ns;
     }
 
     /// The counters, when there was a start.
     pub fn counters(&self, out: &mut Vec<Counter>) {
         if !self.read.is_empty() {
             out.push(Counter { name: "recovery_pages_read", value: self.read.iter().sum() });
-            out.push(Counter { name: "recovery_ns", value: self.span.0 });
+            out.push(Counter { name: "recovery_ns", value: self.took_ns });
             out.push(Counter { name: "recovery_from_checkpoint", value: u64::from(self.bounded) });
             out.push(Counter { name: "recovery_fell_back", value: u64::from(self.fell_back) });
             out.push(Counter { name: "recovery_copies_given_up", value: self.given_up });
