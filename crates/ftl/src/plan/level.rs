@@ -249,7 +249,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         put("is_worn_out", u64::from(self.blocks.has_ended()));
         let endurance = u128::from(self.blocks.wear_rules().endurance);
         let erases = u128::from(self.cycles_spent());
-        let host = u128::from(self.count.host_pages_written) * 1 << self.host.page.bits;
+        let host = u128::from(self.count.host_pages_written) << self.host.page.bits;
         let blocks = good().count() as u128;
         if endurance > 0 && erases > 0 {
             let clip = |bytes: u128| bytes.min(u128::from(u64::MAX)) as u64;
