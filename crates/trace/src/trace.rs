@@ -57,11 +57,11 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The word results carry: `real`, `stand-in` or `unknown`.
+    /// The word results carry: `real`, `synthetic` or `unknown`.
     pub const fn name(self) -> &'static str {
         match self {
             Origin::Real => "real",
-            Origin::StandIn => "stand-in",
+            Origin::StandIn => "synthetic",
             Origin::Unknown => "unknown",
         }
     }
