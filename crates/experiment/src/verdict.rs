@@ -382,7 +382,7 @@ mod tests {
         let of = |reads: u64, writes: u64| {
             let latency = |requests| Latency { requests, ..Latency::default() };
             let (all, reads, writes) = (latency(reads + writes), latency(reads), latency(writes));
-            let result = RunResult { all, reads, writes, ..result(1000, 1000, false) };
+            let result = RunResult { total: all, read: reads, write: writes, ..result(1000, 1000, false) };
             few(&result).map(|caution| (caution.text, caution.serious))
         };
         let said = |text: &str| {

@@ -50,6 +50,7 @@ pub enum Origin {
     /// Recorded on a machine: one of the [recordings that are known](crate::known).
     Real,
     /// Made by a generator; results say so.
+    #[serde(rename = "synthetic")]
     StandIn,
     /// A file says what was asked, not who asked.
     #[default]
