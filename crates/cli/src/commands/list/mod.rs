@@ -1,7 +1,10 @@
 //! `nandu list`: what there is, read from the registries; [`options`] has the options of one device or policy, and any other name shows what its
 //! list says of it.
 
+mod explain;
 mod options;
+
+pub use explain::explain;
 
 use crate::args::{ListArgs, Listed};
 use crate::failure::Failure;
