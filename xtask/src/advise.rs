@@ -158,19 +158,18 @@ impl Load<'_> {
         let measured = self.advise(&["--p99", "1ms", "--exhaustive"])?;
         let rows = measured.get("rows").list();
         let sorted = |key: &str| {
-            let mut values: Vec<u64> =
-                rows.iter().filter_map(|row| Some(row.get(key).number()? as u64)).collect();
-            values.sort_unstable();
+            let mut values: Vec<f64> = rows.iter().filter_map(|row| row.get(key).number()).collect();
+            values.sort_unstable_by(f64::total_cmp);
             values
         };
-        let (p99, life) = (sorted("p99_ns"), sorted("lifetime_years_thousandths"));
+        let (p99, life) = (sorted("p99_ns"), sorted("lifetime_years"));
         let seeds = if self.is_generated { &SEEDS[..1] } else { &SEEDS[..] };
         let (mut searches, mut same, mut close, mut dearest, mut runs) = (0, 0, 0, 1.0f64, 0.0);
         for (share, lives) in BOUNDS {
             let mut bounds = vec!["--p99".to_string(), format!("{}ns", p99[(p99.len() - 1) * share / 100])];
             if lives && !life.is_empty() {
                 let years = life[(life.len() - 1) * (100 - share) / 100];
-                bounds.extend(["--life".to_string(), format!("{}.{:03}", years / 1000, years % 1000)]);
+                bounds.extend(["--life".to_string(), format!("{years:.3}")]);
             }
             let bounds: Vec<&str> = bounds.iter().map(String::as_str).collect();
             let want = self.advise(&[&bounds[..], &["--exhaustive"]].concat())?;
@@ -178,13 +177,9 @@ impl Load<'_> {
                 let got = self.advise(&[&bounds[..], &["--seed", seed]].concat())?;
                 let of =
                     |value: &Json, key: &str| value.get("best").get(key).number().unwrap_or(f64::INFINITY);
-                let key = if want.get("meets") == &Json::Bool(true) {
-                    "cost_thousandths"
-                } else {
-                    "missed_by_thousandths"
-                };
+                let key = if want.get("meets") == &Json::Bool(true) { "cost" } else { "missed_by" };
                 let is_met = got.get("meets") == want.get("meets");
-                let ratio = if is_met { of(&got, key) / of(&want, key).max(1.0) } else { f64::INFINITY };
+                let ratio = if is_met { of(&got, key) / of(&want, key).max(0.001) } else { f64::INFINITY };
                 let is_same = of(&got, "point") == of(&want, "point");
                 searches += 1;
                 same += usize::from(is_same);
@@ -193,7 +188,7 @@ impl Load<'_> {
                     println!("{}: {} seed {seed}: {ratio:.3} times the best", self.name, bounds.join(" "));
                 }
                 dearest = dearest.max(if is_same { 1.0 } else { ratio });
-                runs += got.get("runs_thousandths").number().unwrap_or(0.0) / 1000.0;
+                runs += got.get("runs").number().unwrap_or(0.0);
             }
         }
         let (all, each) = (rows.len(), runs / f64::from(searches));

@@ -97,7 +97,7 @@ fn devices(lists: &Json) -> Result<String, String> {
         "Devices and their options",
         "Each table `[device.NAME]` of a stack file has a `kind` from this page, and its options. *For* names the policies that have an option; one with a dot stands in \
          the table of that name, as in `mapping = { kind = \"dftl\", cmt_size = \"64 KiB\" }`. Sizes, times and shares are written with their unit: `\"4 KiB\"`, `\"25 us\"`, `\"7 %\"`. \
-         `nandu list KIND` prints a table, `nandu schema` all of it for editors. Policies with options of their own are on [their page](policies.md).",
+         `nandu list KIND` prints a table, `nandu explain KEY` all of one option, `nandu schema` all of it for editors. Policies with options of their own are on [their page](policies.md).",
     );
     for device in lists.get("devices").list() {
         let name = device.get("name").text();

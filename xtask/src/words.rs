@@ -5,8 +5,8 @@
 //! schema; and in the texts of the sources of `crates`, without comments and tests. Names of claims and open points (`C1-2`, `O3-4`) are those of
 //! experiments: elsewhere they stand only as a link to the page that says what they mean.
 //!
-//! Names come from three tables. Options of commands and of stack files that were renamed stand in no document and no message by their old name,
-//! where no command or device has it as a present one. A counter that is looked up by its name is one that a device counts: a name that none
+//! Names come from four tables. Options of commands and of stack files that were renamed stand in no document and no message by their old name,
+//! where no command or device has it as a present one. Neither do fields of JSON and counters, in Python too; the page of the JSON has each of them with its present one. A counter that is looked up by its name is one that a device counts: a name that none
 //! has would be read as absent.
 
 use crate::docs::documents;
@@ -35,12 +35,28 @@ const CLAIMS: &str = "experiment";
 /// Where options that were renamed stand: of commands, and of stack files.
 const RENAMED: [&str; 2] = ["crates/experiment/src/renamed.rs", "crates/stack/src/load/renamed.rs"];
 
+/// Where names of results that were renamed stand, and the page that tells them.
+const RENAMED_IN_RESULTS: [&str; 2] = ["crates/sim/src/renamed.rs", "docs/reference/json.md"];
+/// Those of them that something else still has.
+const STILL_NAMES: [&str; 10] = [
+    "bytes_per_second",
+    "host_bytes",
+    "min_ns",
+    "mean_ns",
+    "stddev_ns",
+    "max_ns",
+    "p50_ns",
+    "p90_ns",
+    "p95_ns",
+    "p99_ns",
+];
+
 /// Crates whose devices count.
 const COUNTING: [&str; 6] = ["array", "cache", "device", "ftl", "hybrid", "queue"];
 
 /// Crates that look counters up by name, and what they call to do so.
 const LOOKING: [&str; 3] = ["experiment", "sim", "sweep"];
-const LOOKUPS: [&str; 9] = [
+const LOOKUPS: [&str; 8] = [
     "counter(",
     "Counter::of(",
     "Counter::find(",
@@ -48,7 +64,6 @@ const LOOKUPS: [&str; 9] = [
     "counters.get(",
     "sum_of(",
     "figure(",
-    "total(",
     "ratio(",
 ];
 
@@ -56,6 +71,7 @@ const LOOKUPS: [&str; 9] = [
 pub fn check() -> End {
     let mut wrong = phrases();
     wrong.extend(old_names());
+    wrong.extend(old_names_in_results());
     wrong.extend(counters());
     if wrong.is_empty() { End::Passed } else { End::Failed(wrong.join("\n")) }
 }
@@ -108,8 +124,8 @@ fn old_names() -> Vec<String> {
     };
     let mut wrong = Vec::new();
     for page in documents() {
-        // Figures of chips are called by their unit, some as an option was before.
-        if ["docs/decisions", "docs/reference/profiles.md", "CHANGELOG.md"]
+        // Figures of chips are called by their unit, some as an option was before; fields of results have a page that tells old names.
+        if ["docs/decisions", "docs/reference/profiles.md", RENAMED_IN_RESULTS[1], "CHANGELOG.md"]
             .iter()
             .any(|place| page.starts_with(root().join(place)))
         {
@@ -125,6 +141,45 @@ fn old_names() -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Old names of fields and counters in documents, messages and Python, and those that the page does not tell.
+fn old_names_in_results() -> Vec<String> {
+    let [table, page] = RENAMED_IN_RESULTS.map(|place| root().join(place));
+    let (pairs, told) = (pairs(&read(&table)), read(&page));
+    let untold = pairs.iter().filter(|(old, new)| !told.contains(&format!("| `{old}` | `{new}` |")));
+    let untold = untold.map(|(old, new)| format!("`{old}` is `{new}`: say so in the table"));
+    let mut wrong: Vec<String> = untold.map(|why| at(&page, (1, why))).collect();
+    // A name of one word is a word of the language too.
+    let is_name = |old: &str| old.contains('_') && !STILL_NAMES.contains(&old);
+    let names: Vec<(String, String)> = pairs.into_iter().filter(|(old, _)| is_name(old)).collect();
+    let old = |line: &str| {
+        let (old, new) = names.iter().find(|(old, _)| has_word(line, old))?;
+        Some(format!("`{old}` is now called `{new}`"))
+    };
+    let of_their_date = ["docs/decisions", "CHANGELOG.md"].map(|place| root().join(place));
+    let python = ["crates/python/nandu", "examples/notebooks", "examples/python"];
+    let python = python.iter().flat_map(|folder| files::list(&root().join(folder)));
+    let texts_of =
+        documents().into_iter().filter(|page| !of_their_date.iter().any(|at| page.starts_with(at)));
+    for path in texts_of.filter(|path| *path != page).chain(python.filter(|path| is_python(path))) {
+        wrong.extend(found(&read(&path), old).map(|hit| at(&path, hit)));
+    }
+    let tables = RENAMED.map(|table| root().join(table));
+    for folder in files::list(&root().join("crates")) {
+        for path in sources(&folder.join("src")) {
+            if path == table || tables.contains(&path) {
+                continue;
+            }
+            let hits = texts(&read(&path)).into_iter().filter_map(|(line, text)| Some((line, old(&text)?)));
+            wrong.extend(hits.map(|hit| at(&path, hit)));
+        }
+    }
+    wrong
+}
+
+fn is_python(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "py")
 }
 
 /// The pairs of an old and a new name in the source of a table: two texts side by side at the end of a bracket.
@@ -266,6 +321,12 @@ mod tests {
         assert!(
             has(&keys, "over_provisioning", "spare_factor") && has(&keys, "ack", "write_ack"),
             "{keys:?}"
+        );
+        let in_results = pairs(&read(&root().join(RENAMED_IN_RESULTS[0])));
+        assert!(
+            has(&in_results, "path_mean_ns", "latency_breakdown_ns")
+                && has(&in_results, "map_hits", "cmt_hits"),
+            "{in_results:?}"
         );
         let text = "const A: &[(&[&str], &str, &str)] = &[(&[\"run\", \"x\"], \"--a\", \"--b\"),\n    (\n        \"c\",\n        \"d\",\n    ),\n];";
         assert_eq!(pairs(text), [("--a".into(), "--b".into()), ("c".into(), "d".into())]);

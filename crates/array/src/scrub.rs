@@ -168,7 +168,7 @@ impl Scrubbed {
             ("scrub_skipped_bytes", self.skipped_bytes),
             ("scrub_differing_blocks", self.differing),
             ("scrub_unreadable_blocks", self.unreadable),
-            ("scrub_mended_bytes", self.mended_bytes),
+            ("scrub_repaired_bytes", self.mended_bytes),
         ] {
             out.push(Counter { name, value });
         }

@@ -34,6 +34,9 @@ pub mod seal;
 pub mod tenancy;
 pub mod units;
 
+/// Version of the fields of what is printed or answered as JSON: results, records, the status of a server.
+pub const JSON_SCHEMA: u32 = 2;
+
 pub use admin::{Admin, AdminError, ChildUse, Gone, Health, Notice, Upkeep, UpkeepKind};
 pub use bad_lines::BadLines;
 pub use charge::{ChargeTable, Resource, Work};

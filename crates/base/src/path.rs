@@ -59,11 +59,11 @@ impl Phase {
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Queue => "queue",
-            Phase::Hold => "hold",
-            Phase::Map => "map",
-            Phase::FlashRead => "flash_read",
+            Phase::Hold => "layer_wait",
+            Phase::Map => "translation",
+            Phase::FlashRead => "nand_read",
             Phase::Program => "program",
-            Phase::Bus => "bus",
+            Phase::Bus => "channel",
             Phase::Gc => "gc",
             Phase::Seek => "seek",
             Phase::Rotation => "rotation",

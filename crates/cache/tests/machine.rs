@@ -43,7 +43,7 @@ fn a_miss_brings_its_segment_in_one_read_and_the_rest_are_hits() {
     assert_eq!(below(&bed), (1, 8 * BLOCK));
     let f = figures(&bed);
     assert_eq!((f["cache_hits"], f["prefetch_hits"], f["misses"]), (1, 2, 1));
-    assert_eq!((f["prefetched_blocks"], f["prefetched_blocks_unmet"]), (7, 5));
+    assert_eq!((f["prefetched_blocks"], f["prefetch_unused_blocks"]), (7, 5));
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn dirty_data_is_bounded_and_ages() {
     }
     bed.settle();
     let f = figures(&bed);
-    assert_eq!(f["dirty_blocks_most"], 8);
+    assert_eq!(f["dirty_blocks_max"], 8);
     assert!(f["writes_through"] > 0);
     bed.run_until(bed.now() + Span::from_ms(50));
     assert_eq!(figures(&bed)["dirty_blocks"], 0, "what is older than 10 ms is below");

@@ -89,7 +89,7 @@ fn by_work(sums: &BTreeMap<&'static str, u64>) -> String {
 /// Why wear may go on at another pace than in the run, and the lifetime be another; `None` where it will not.
 pub fn lasting(result: &RunResult) -> Option<&'static str> {
     result.lifetime.as_ref()?.first_block?;
-    let uses_up = result.steady.as_ref().is_some_and(|steady| steady.uses_up_spare);
+    let uses_up = result.steady_state.as_ref().is_some_and(|steady| steady.uses_up_spare);
     match result.state {
         _ if uses_up => {
             Some("drives use up their erased blocks: erases are still to come, and the lifetime gets shorter")
@@ -145,10 +145,10 @@ pub fn life(result: &RunResult) -> String {
             );
         }
     }
-    if let Some(steady) = &result.steady {
-        let value = |&v: &u64| if steady.followed.ends_with("ns") { time(v) } else { count(v) };
+    if let Some(steady) = &result.steady_state {
+        let value = |&v: &u64| if steady.metric.ends_with("ns") { time(v) } else { count(v) };
         let rounds: Vec<String> = steady.rounds.iter().map(value).collect();
-        let what = steady.followed.trim_end_matches(" in ns");
+        let what = steady.metric.trim_end_matches(" in ns");
         let verdict = match result.state {
             State::Steady => "steady state",
             State::LoadVaries => "the load itself varies by more than a steady state allows",
@@ -159,7 +159,7 @@ pub fn life(result: &RunResult) -> String {
             out,
             "\n{verdict}: {what} in fifths of the run {}; range {} of at most 20 %, slope {} of at most 10 %",
             rounds.join(", "),
-            percent(steady.range_thousandths),
+            percent(steady.excursion_thousandths),
             percent(steady.slope_thousandths)
         );
     } else {

@@ -62,9 +62,9 @@ fn the_search_finds_what_measuring_everything_finds() {
             some["best"]
         );
         let of = |value: &Value, key: &str| value["best"][key].as_f64().expect("a number");
-        assert!(some["runs_thousandths"].as_u64() <= Some(12_000), "{}", some["runs_thousandths"]);
-        let (want, got) = (of(&all, "cost_thousandths"), of(&some, "cost_thousandths"));
-        let (worst, missed) = (of(&all, "missed_by_thousandths"), of(&some, "missed_by_thousandths"));
+        assert!(some["runs"].as_f64() <= Some(12.0), "{}", some["runs"]);
+        let (want, got) = (of(&all, "cost"), of(&some, "cost"));
+        let (worst, missed) = (of(&all, "missed_by"), of(&some, "missed_by"));
         assert!(
             got <= want * 1.02 && missed <= worst * 1.02,
             "{trace}: {} and {}",
@@ -162,7 +162,7 @@ fn a_lifetime_that_was_never_seen_is_no_knowledge() {
     let (advice, _) = json(folder.path(), &[&args[..], &["--force"]].concat());
     let check = &advice["checks"][1];
     assert_eq!(
-        (&advice["best"]["unworn"], &check["unworn"], &check["least"]),
+        (&advice["best"]["unworn"], &check["unworn"], &check["min"]),
         (&true.into(), &3.into(), &Value::Null)
     );
     // Without a bound on it a lifetime is not asked for.
@@ -184,13 +184,14 @@ fn over_provisioning_stands_beside_spare_flash() {
     for drive in named(&advice["best"]["drives"]) {
         let devices = named(&checked["stacks"][0]["devices"]);
         let same = devices.iter().find(|device| device["name"] == drive["name"]).expect("it is in the file");
-        for key in ["spare_factor_thousandths", "over_provisioning_thousandths"] {
-            assert!(drive[key].is_u64() && drive[key] == same[key], "{key}: {drive} {same}");
+        for key in ["spare_factor", "over_provisioning"] {
+            assert!(drive[key].is_f64() && drive[key] == same[key], "{key}: {drive} {same}");
         }
         drives += 1;
     }
     assert!(drives > 0, "{advice}");
-    let tenths = advice["best"]["drives"][0]["over_provisioning_thousandths"].as_u64().expect("a number");
+    let share = advice["best"]["drives"][0]["over_provisioning"].as_f64().expect("a number");
+    let tenths = (share * 1000.0).round() as u64;
     let words = format!("(over-provisioning {}.{} %)", tenths / 10, tenths % 10);
     let ran = nandu_in(folder.path(), &base);
     let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -218,7 +219,7 @@ fn over_provisioning_stands_beside_spare_flash() {
     );
     let planes = [&load[..], &own, &["device.ssd.planes_per_die=1"]].concat();
     let (still, _) = json(folder.path(), &planes);
-    assert!(still["best"]["drives"][0]["over_provisioning_thousandths"].is_u64(), "{still}");
+    assert!(still["best"]["drives"][0]["over_provisioning"].is_f64(), "{still}");
     let still = nandu_in(folder.path(), &planes);
     assert!(still.code == 0 && !still.out.contains("over-provisioning"), "{}{}", still.out, still.err);
 }
@@ -246,9 +247,10 @@ fn tenants_that_run_at_the_same_time_are_one_decision() {
     let run: Value = serde_json::from_str(&best.out).unwrap_or_else(|e| panic!("{e}: {}", best.err));
     let (advice, _) = json(folder.path(), &[&base[..], &["--p99", "10s", "--out", "kept"]].concat());
     assert_eq!(advice["tenants"].as_array().map(Vec::len), Some(2), "{advice}");
-    let of = |who: usize, figure: &str| run["tenants"][who]["all"][figure].as_u64();
-    assert_eq!(of(0, "p99_ns").max(of(1, "p99_ns")), advice["best"]["p99_ns"].as_u64(), "{written}");
-    let requests = |who: usize| of(who, "requests");
+    let of = |who: usize, figure: &str| run["tenants"][who]["total"].pointer(figure).and_then(Value::as_u64);
+    let p99 = |who: usize| of(who, "/lat_ns/percentile/99.000000");
+    assert_eq!(p99(0).max(p99(1)), advice["best"]["p99_ns"].as_u64(), "{written}");
+    let requests = |who: usize| of(who, "/total_ios");
     // Both begin together and end with the first to end.
     assert!(requests(0) == Some(600) || requests(1) == Some(600), "{:?} {:?}", requests(0), requests(1));
     // A bound on one tenant holds for that one alone.
@@ -289,9 +291,10 @@ fn a_winner_says_how_its_traces_are_read() {
         let ran = nandu_in(folder.path(), &words);
         let run: Value =
             serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}\n{best}", ran.err));
+        let of_one = |of: &Value| of["total"]["lat_ns"]["percentile"]["99.000000"].as_u64();
         let p99 = match run["tenants"].as_array().filter(|tenants| tenants.len() > 1) {
-            Some(tenants) => tenants.iter().filter_map(|t| t["all"]["p99_ns"].as_u64()).max(),
-            None => run["all"]["p99_ns"].as_u64(),
+            Some(tenants) => tenants.iter().filter_map(of_one).max(),
+            None => of_one(&run),
         };
         assert_eq!(p99, advice["best"]["p99_ns"].as_u64(), "{best}");
     }

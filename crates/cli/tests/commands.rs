@@ -15,20 +15,33 @@ const RUN: [&str; 6] = ["run", "small-ssd", "--trace", "mixed-zipf", "--limit", 
 fn a_result_has_its_fields_and_its_origin() {
     let result =
         json(&[&RUN[..], &["--json", "--seed", "7", "--precondition", "filled", "--warmup", "10%"]].concat());
-    for field in
-        ["schema", "span_ns", "iops", "waf_thousandths", "saturated", "windows", "histogram", "layers"]
-    {
+    for field in ["duration_ns", "waf", "saturated", "steady_state", "intervals", "histogram", "layers"] {
         assert!(result.get(field).is_some(), "{field}");
     }
-    assert_eq!(result["all"]["requests"], 2700);
-    for field in ["mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "p99_99_ns", "max_ns", "path_mean_ns"] {
-        assert!(result["all"].get(field).is_some(), "{field}");
+    assert_eq!((&result["schema"], &result["total"]["total_ios"]), (&2.into(), &2700.into()));
+    for direction in ["read", "write", "trim", "flush"] {
+        assert!(result[direction]["total_ios"].is_u64(), "{direction}");
+    }
+    for field in ["total_ios", "failed_ios", "io_bytes", "iops", "bw_bytes", "latency_breakdown_ns"] {
+        assert!(result["total"].get(field).is_some(), "{field}");
+    }
+    let latency = &result["total"]["lat_ns"];
+    for field in ["min", "max", "mean", "stddev", "N"] {
+        assert!(latency[field].is_u64(), "{field}");
+    }
+    for key in ["50.000000", "90.000000", "95.000000", "99.000000", "99.900000", "99.990000"] {
+        assert!(latency["percentile"][key].is_u64(), "{key}");
+    }
+    // No old name is left anywhere in it.
+    let text = result.to_string();
+    for (old, _) in nandu_sim::renamed::FIELDS.iter().filter(|(old, _)| old.contains('_')) {
+        assert!(!text.contains(&format!("\"{old}\":")), "{old}");
     }
     let origin = &result["provenance"];
-    assert_eq!((&origin["seed"], &origin["warm_up_requests"]), (&7.into(), &300.into()));
+    assert_eq!((&origin["seed"], &origin["warmup_requests"]), (&7.into(), &300.into()));
     assert_eq!(
         (&origin["precondition"], &origin["workloads"][0]["origin"]),
-        (&"filled".into(), &"stand-in".into())
+        (&"filled".into(), &"synthetic".into())
     );
     assert_eq!(origin["stack_hash"].as_str().map(str::len), Some(64));
 }
@@ -81,7 +94,7 @@ fn a_comparison_gives_all_the_same_requests_and_a_verdict() {
     let args =
         ["compare", "new=small-ssd", "ssd-stripe", "memory", "--trace", "mixed-zipf", "--limit", "3000"];
     let race = json(&[&args[..], &["--json"]].concat());
-    assert_eq!((&race["schema"], &race["baseline"]), (&1.into(), &"new".into()));
+    assert_eq!((&race["schema"], &race["baseline"]), (&2.into(), &"new".into()));
     let rows = race["stacks"].as_array().expect("rows");
     let hash = |row: &Value| row["result"]["provenance"]["workloads"][0]["trace_hash"].clone();
     assert!(rows.iter().all(|row| hash(row) == hash(&rows[0])));
@@ -147,8 +160,8 @@ fn workloads_of_the_stack_file_run_without_a_trace() {
     let ran = nandu_in(other.path(), &["run", &path, "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let result: Value = serde_json::from_str(&ran.out).expect("JSON");
-    assert_eq!(result["provenance"]["warm_up_requests"], 2);
-    assert_eq!(result["all"]["requests"], 10);
+    assert_eq!(result["provenance"]["warmup_requests"], 2);
+    assert_eq!(result["total"]["total_ios"], 10);
     assert_eq!(result["provenance"]["workloads"].as_array().map(Vec::len), Some(2));
 }
 
@@ -168,7 +181,7 @@ fn a_workload_says_how_its_trace_is_read() {
         let ran = nandu_in(other.path(), &["run", &path("w.toml"), "--json"]);
         assert_eq!(ran.code, 0, "{}", ran.err);
         let result: Value = serde_json::from_str(&ran.out).expect("JSON");
-        assert_eq!(result["all"]["requests"], 3);
+        assert_eq!(result["total"]["total_ios"], 3);
         write("s.toml", &format!("{sweep}{read}"));
         let ran = nandu_in(other.path(), &["sweep", &path("s.toml"), "--json"]);
         assert_eq!(ran.code, 0, "{}", ran.err);
@@ -275,7 +288,7 @@ fn a_trace_survives_its_conversions() {
         serde_json::from_str(&run(&["trace", "info", "a.parquet", "b.spc.zst", "--json"])).expect("JSON");
     assert_eq!(info["traces"][0]["content_hash"], info["traces"][1]["content_hash"]);
     assert_eq!(info["traces"][0]["stats"]["requests"], 500);
-    assert_eq!(info["traces"][0]["meta"]["origin"], "stand-in");
+    assert_eq!(info["traces"][0]["meta"]["origin"], "synthetic");
     let table = run(&["trace", "info", "a.parquet", "c.txt", "--streams"]);
     assert!(table.contains("footprint") && table.contains("stream"), "{table}");
 }
@@ -296,13 +309,13 @@ fn a_verified_run_says_how_many_reads_it_has_checked() {
         serde_json::from_str(&good(&[&words[..], &["--json"], more].concat())).expect("JSON")
     };
     let (plain, verified) = (of(&[]), of(&["--verify"]));
-    assert_eq!(verified["provenance"]["reads_checked"], plain["reads"]["requests"]);
+    assert_eq!(verified["provenance"]["reads_checked"], plain["read"]["total_ios"]);
     assert_eq!(
         (&plain["provenance"]["verified"], &plain["provenance"]["reads_checked"]),
         (&false.into(), &0.into())
     );
     // Checking changes nothing that is measured.
-    assert_eq!(verified["all"], plain["all"]);
+    assert_eq!(verified["total"], plain["total"]);
 }
 
 #[test]
@@ -698,7 +711,7 @@ fn a_load_that_runs_for_a_time_is_measured_by_its_time() {
     let ran = nandu_in(folder.path(), &["run", "small-ssd", "--trace", "job.fio", "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let result: Value = serde_json::from_str(&ran.out).expect("JSON");
-    let (requests, passes) = (&result["all"]["requests"], &result["provenance"]["workloads"][0]["passes"]);
+    let (requests, passes) = (&result["total"]["total_ios"], &result["provenance"]["workloads"][0]["passes"]);
     assert_eq!(requests.as_u64().map(|n| n.div_ceil(256)), passes.as_u64(), "{requests} {passes}");
     for command in
         [&["run", "small-ssd"][..], &["compare", "small-ssd"], &[&["sweep", "small-ssd"], &axis[..]].concat()]
@@ -759,7 +772,8 @@ fn a_tenant_alone_warms_up_as_it_does_among_others() {
         assert_eq!(ran.code, 0, "{}", ran.err);
         let result: Value = serde_json::from_str(&ran.out).expect("JSON");
         for tenant in result["tenants"].as_array().expect("tenants") {
-            let [shared, alone] = [&tenant["all"]["mean_ns"], &tenant["alone_mean_ns"]].map(|v| v.as_u64());
+            let [shared, alone] =
+                [&tenant["total"]["lat_ns"]["mean"], &tenant["alone_mean_ns"]].map(|v| v.as_u64());
             let (shared, alone) = (shared.expect("a mean"), alone.expect("a mean"));
             assert!(alone <= 2 * shared && shared <= 2 * alone, "{warm}: {shared} ns and alone {alone} ns");
         }

@@ -7,7 +7,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use support::{good, nandu_in, root};
 
-const COMMANDS: [&[&str]; 27] = [
+const COMMANDS: [&[&str]; 28] = [
     &[],
     &["demo"],
     &["run"],
@@ -25,6 +25,7 @@ const COMMANDS: [&[&str]; 27] = [
     &["ctl"],
     &["stop"],
     &["list"],
+    &["explain"],
     &["check"],
     &["schema"],
     &["trace"],

@@ -66,7 +66,7 @@ fn a_sweep_finds_what_running_each_point_finds() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let result: Value = serde_json::from_str(&ran.out).expect("JSON");
     let rows = result["rows"].as_array().expect("rows");
-    assert_eq!((rows.len(), &result["points"], &result["impossible"]), (15, &15.into(), &0.into()));
+    assert_eq!((rows.len(), &result["points"], &result["invalid"]), (15, &15.into(), &0.into()));
     let columns: Vec<&str> =
         result["columns"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
     assert_eq!(columns, ["p99", "waf", "mean", "iops", "ssd.erase_count"]);
@@ -87,8 +87,8 @@ fn a_sweep_finds_what_running_each_point_finds() {
         .collect();
     let ran = nandu_in(folder.path(), &words.iter().map(String::as_str).collect::<Vec<_>>());
     let alone: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{words:?}: {}", ran.err));
-    assert_eq!(alone["all"]["p99_ns"].as_u64(), Some(least));
-    assert_eq!(alone["iops"], rows[best as usize]["figures"][3]);
+    assert_eq!(alone["total"]["lat_ns"]["percentile"]["99.000000"].as_u64(), Some(least));
+    assert_eq!(alone["total"]["iops"], rows[best as usize]["figures"][3]);
     let page = fs::read_to_string(folder.path().join("r.html")).expect("a page");
     assert!(page.contains("<svg") && page.contains("on the front") && !page.contains("http://"));
     assert!(fs::read(folder.path().join("p.parquet")).expect("Parquet").starts_with(b"PAR1"));
@@ -241,6 +241,7 @@ fn the_winner_runs_as_it_was_measured() {
         "p99",
         "--metric",
         "mean",
+        // The name of the version before: it is taken, with a note.
         "--metric",
         "span",
         "--trace",
@@ -263,6 +264,7 @@ fn the_winner_runs_as_it_was_measured() {
     ];
     let ran = nandu_in(folder, &args);
     assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("`span` is now called `duration`"), "{}", ran.err);
     let result: Value = serde_json::from_str(&ran.out).expect("JSON");
     let best = fs::read_to_string(folder.join("best.toml")).expect("a winner");
     let line = best.lines().find_map(|l| l.strip_prefix("#   nandu run THIS ")).expect("a command");
@@ -276,9 +278,12 @@ fn the_winner_runs_as_it_was_measured() {
     let columns: Vec<&str> =
         result["columns"].as_array().expect("columns").iter().filter_map(|c| c["name"].as_str()).collect();
     let row = &result["rows"][result["best"].as_u64().expect("a best point") as usize];
-    for (name, path) in
-        [("p99", "/all/p99_ns"), ("mean", "/all/mean_ns"), ("span", "/span_ns"), ("waf", "/waf_thousandths")]
-    {
+    for (name, path) in [
+        ("p99", "/total/lat_ns/percentile/99.000000"),
+        ("mean", "/total/lat_ns/mean"),
+        ("duration", "/duration_ns"),
+        ("waf", "/waf"),
+    ] {
         let at = columns.iter().position(|c| *c == name).expect("a column");
         assert_eq!(Some(&row["figures"][at]), run.pointer(path), "{name}: {line}");
     }

@@ -58,7 +58,7 @@ const fn feature(
 }
 
 fn reads_map(seen: &Seen) -> bool {
-    seen.of("map_misses") > 0 && seen.of("map_pages_read") > 0 && seen.of("map_pages_written") > 0
+    seen.of("cmt_misses") > 0 && seen.of("map_pages_read") > 0 && seen.of("map_pages_written") > 0
 }
 
 fn merges(seen: &Seen) -> bool {
@@ -103,10 +103,10 @@ const FEATURES: &[Feature] = &[
         seen.of("slc_pages_written") > 0 && seen.of("slc_pages_folded") > 0
     }),
     feature("unit-die", "unit", "reclaim_unit = \"die\"\n", |seen| {
-        seen.of("gc_blocks_cleared") > 0 && seen.of("erase_count") >= 2 * seen.of("gc_blocks_cleared")
+        seen.of("gc_blocks_collected") > 0 && seen.of("erase_count") >= 2 * seen.of("gc_blocks_collected")
     }),
     feature("superblock", "unit", "reclaim_unit = \"superblock\"\n", |seen| {
-        seen.of("gc_blocks_cleared") > 0 && seen.of("erase_count") >= 4 * seen.of("gc_blocks_cleared")
+        seen.of("gc_blocks_collected") > 0 && seen.of("erase_count") >= 4 * seen.of("gc_blocks_collected")
     }),
     feature("static", "allocation", "allocation = \"static\"\n", |seen| seen.astray == 0),
     feature("copyback", "copyback", "gc.copyback = true\n", |seen| {
@@ -126,7 +126,7 @@ const FEATURES: &[Feature] = &[
         "levelling",
         "levelling",
         "wear.static_wl_threshold = 1\nwear.static_wl_interval = 1\n",
-        |seen| seen.of("blocks_levelled") > 0,
+        |seen| seen.of("wl_blocks_relocated") > 0,
     ),
     feature(
         "buffer",
@@ -153,7 +153,7 @@ const FEATURES: &[Feature] = &[
         seen.of("bad_blocks") > 0 || seen.is_short
     }),
     feature("read-modify-write", "partial", "partial_write = \"read-modify-write\"\n", |seen| {
-        seen.of("pages_read_before_write") > 0
+        seen.of("rmw_page_reads") > 0
     }),
 ];
 
@@ -295,7 +295,7 @@ fn every_feature_goes_with_every_other_or_is_listed_as_refused() {
             Ok(seen) => {
                 let still = pair.iter().filter(|feature| !(feature.acts)(&seen));
                 wrong.extend(still.map(|feature| format!("{names:?}: {} does not act", feature.name)));
-                if seen.of("gc_blocks_cleared") == 0 && !merges(&seen) {
+                if seen.of("gc_blocks_collected") == 0 && !merges(&seen) {
                     wrong.push(format!("{names:?}: the drive does not collect"));
                 }
             }
@@ -350,7 +350,7 @@ fn sets_go_together(seeds: std::ops::RangeInclusive<u64>) {
                     drawn[at] += 1;
                     acted[at] += u32::from((feature.acts)(&seen));
                 }
-                if seen.of("gc_blocks_cleared") == 0 && !merges(&seen) {
+                if seen.of("gc_blocks_collected") == 0 && !merges(&seen) {
                     wrong.push(format!("seed {seed}: {names:?}: the drive does not collect"));
                 }
             }

@@ -135,8 +135,8 @@ fn a_full_buffer_lets_writes_wait_for_programs() {
     for (n, latency) in (1..).zip(&latencies[2..]) {
         assert_eq!(*latency, (PROGRAM + TRANSFER) * n + LINK, "one program for each that waits");
     }
-    assert_eq!(counter(&bed, "writes_held"), 4);
-    assert_eq!(counter(&bed, "write_held_longest_ns"), (PROGRAM + TRANSFER).0 * 4);
+    assert_eq!(counter(&bed, "write_stalls"), 4);
+    assert_eq!(counter(&bed, "write_stall_max_ns"), (PROGRAM + TRANSFER).0 * 4);
     bed.close();
     assert_eq!(counter(&bed, "buffer_pages"), 0);
 }

@@ -128,7 +128,7 @@ fn a_full_buffer_lets_writes_wait_for_merges() {
     let latencies: Vec<Span> = bed.take_done().iter().map(|d| d.latency).collect();
     assert!(latencies[0] < Span::from_us(100));
     assert!(*latencies.iter().max().unwrap() > Span::from_ms(20));
-    assert!(counter(&bed, "writes_held") > 10);
+    assert!(counter(&bed, "write_stalls") > 10);
     assert!(bed.now() > start + Span::from_ms(20));
     bed.close();
     assert_eq!(counter(&bed, "buffer_pages"), 0);

@@ -29,11 +29,11 @@ pub fn three(value: f64) -> String {
 }
 
 /// How many of something in a second, over a span of time: `171,691`; below a hundred with three significant digits, `0.083`.
-pub fn per_second(n: u64, span_ns: u64) -> String {
-    match (u128::from(n) * 1_000_000_000).checked_div(u128::from(span_ns)) {
+pub fn per_second(n: u64, duration_ns: u64) -> String {
+    match (u128::from(n) * 1_000_000_000).checked_div(u128::from(duration_ns)) {
         None => "0".into(),
         Some(whole) if whole >= 100 => count(u64::try_from(whole).unwrap_or(u64::MAX)),
-        Some(_) => match three(n as f64 * 1e9 / span_ns as f64) {
+        Some(_) => match three(n as f64 * 1e9 / duration_ns as f64) {
             less if n > 0 && less == "0.000" => "<0.001".into(),
             text => text,
         },
@@ -170,7 +170,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A field's name as words: `flash_read` becomes `flash read`.
+/// A field's name as words: `nand_read` becomes `nand read`.
 pub fn words(name: &str) -> String {
     name.replace('_', " ")
 }

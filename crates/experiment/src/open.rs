@@ -191,10 +191,10 @@ pub fn capacity(built: &Built, export: usize) -> ByteLen {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Spare {
     /// Spare flash over all flash.
-    #[serde(rename = "spare_factor_thousandths")]
+    #[serde(rename = "spare_factor", serialize_with = "nandu_sim::decimals::one")]
     pub factor: u64,
     /// Spare flash over what hosts can use, as vendors count.
-    #[serde(rename = "over_provisioning_thousandths")]
+    #[serde(rename = "over_provisioning", serialize_with = "nandu_sim::decimals::one")]
     pub over_provisioning: u64,
 }
 

@@ -208,6 +208,10 @@ impl<'a> Race<'a> {
             best: r.best,
             result: &r.result,
         });
-        Race { schema: 1, baseline: rows.first().map_or("", |r| &r.label), stacks: stacks.collect() }
+        Race {
+            schema: nandu_sim::result::SCHEMA,
+            baseline: rows.first().map_or("", |r| &r.label),
+            stacks: stacks.collect(),
+        }
     }
 }

@@ -159,6 +159,8 @@ impl Question {
         if is_sweep {
             replay.notes.extend(renamed::in_sweep_file(&text));
         }
+        let names = file.take_present_names();
+        replay.notes.extend(names.iter().map(|(old, new)| renamed::note(old, new)));
         let Some(trace) = replay.trace.clone() else {
             let message =
                 format!("{name}: a sweep needs requests: neither --trace nor `trace` in [load] is given");
@@ -368,7 +370,7 @@ impl Prepared {
         let mut say = |serious, text| out.push(Caution { text, serious });
         for workload in &self.options.workloads {
             let meta = workload.trace.meta();
-            if meta.origin.name() == "stand-in" {
+            if meta.origin.name() == "synthetic" {
                 say(false, format!("`{}` is a generated load, not a recorded trace", meta.format));
             }
         }

@@ -46,11 +46,11 @@ pub fn rows(results: Vec<(String, RunResult)>) -> Vec<Row> {
 fn best(results: &[(String, RunResult)]) -> Option<usize> {
     let base = &results.first()?.1;
     let sound = |r: &RunResult| {
-        let measured = !r.saturated && r.all.failed == 0 && r.all.requests > 0;
+        let measured = !r.saturated && r.total.failed == 0 && r.total.requests > 0;
         measured && r.state != State::NotSteady && same_start(r, base)
     };
     let candidates = results.iter().enumerate().filter(|(_, (_, r))| sound(r));
-    let best = candidates.min_by_key(|(_, (_, r))| r.all.mean_ns).map(|(i, _)| i);
+    let best = candidates.min_by_key(|(_, (_, r))| r.total.mean_ns).map(|(i, _)| i);
     best.filter(|_| results.len() > 1)
 }
 
@@ -63,7 +63,7 @@ fn verdict(results: &[(String, RunResult)], index: usize, best: bool) -> String 
     let (base_label, base) = &results[0];
     let mine = &results[index].1;
     let mut parts: Vec<String> = Vec::new();
-    if mine.all.failed > 0 {
+    if mine.total.failed > 0 {
         parts.push(failed_words(mine));
     }
     if index == 0 {
@@ -89,15 +89,15 @@ fn verdict(results: &[(String, RunResult)], index: usize, best: bool) -> String 
 }
 
 fn failed_words(result: &RunResult) -> String {
-    let all = result.all.requests + result.all.failed;
-    format!("{} of {} requests failed", count(result.all.failed), count(all))
+    let all = result.total.requests + result.total.failed;
+    format!("{} of {} requests failed", count(result.total.failed), count(all))
 }
 
 /// Whether some other row has practically the same mean, so that "best" would say too much.
 fn same_mean(results: &[(String, RunResult)], index: usize) -> bool {
-    let mine = results[index].1.all.mean_ns as f64;
+    let mine = results[index].1.total.mean_ns as f64;
     let others = results.iter().enumerate().filter(|&(i, (_, r))| i != index && !r.saturated);
-    others.into_iter().any(|(_, (_, r))| (r.all.mean_ns as f64 - mine).abs() <= mine * SAME_MEAN)
+    others.into_iter().any(|(_, (_, r))| (r.total.mean_ns as f64 - mine).abs() <= mine * SAME_MEAN)
 }
 
 fn same_requests(a: &RunResult, b: &RunResult) -> bool {
@@ -108,11 +108,12 @@ fn same_requests(a: &RunResult, b: &RunResult) -> bool {
 
 /// Mean and tail against the baseline.
 fn against(mine: &RunResult, base: &RunResult, label: &str) -> String {
-    if mine.all.requests == 0 || base.all.requests == 0 {
+    if mine.total.requests == 0 || base.total.requests == 0 {
         return "nothing was measured".into();
     }
     let ratio = |mine: u64, base: u64| mine.max(1) as f64 / base.max(1) as f64;
-    let (mean, tail) = (ratio(mine.all.mean_ns, base.all.mean_ns), ratio(mine.all.p99_ns, base.all.p99_ns));
+    let (mean, tail) =
+        (ratio(mine.total.mean_ns, base.total.mean_ns), ratio(mine.total.p99_ns, base.total.p99_ns));
     let same = (mean - 1.0).abs() <= SAME_MEAN;
     let same_tail = (tail - 1.0).abs() <= SAME_TAIL;
     let head = match mean {
@@ -169,11 +170,11 @@ pub fn cautions(result: &RunResult) -> Vec<Caution> {
                     the stack; lower the load (--time-scale 2, --rate-iops) or keep a fixed number outstanding (--iodepth 16)";
         out.push(Caution { text: text.into(), serious: true });
     }
-    if result.all.failed > 0 {
+    if result.total.failed > 0 {
         let text = format!("{}; they are in no latency and no rate", failed_words(result));
         out.push(Caution { text, serious: true });
     }
-    if has_flash(result) && erases(result) == 0 && result.writes.requests > 0 {
+    if has_flash(result) && erases(result) == 0 && result.write.requests > 0 {
         let text = match result.provenance.precondition.as_str() {
             "empty" => {
                 "the drive was new and nothing was erased yet; a drive in use is slower: see --precondition filled"
@@ -187,7 +188,7 @@ pub fn cautions(result: &RunResult) -> Vec<Caution> {
     }
     out.extend(of_state(result.state));
     out.extend(few(result));
-    for workload in result.provenance.workloads.iter().filter(|w| w.origin == "stand-in") {
+    for workload in result.provenance.workloads.iter().filter(|w| w.origin == "synthetic") {
         let text = format!("`{}` is a generated load, not a recorded trace", workload.format);
         // Several workloads of one generator are said once.
         if out.iter().all(|c: &Caution| c.text != text) {
@@ -203,13 +204,19 @@ const TAILS: [(&str, u64); 5] =
 
 /// Which percentiles have no request beyond them.
 fn few(result: &RunResult) -> Option<Caution> {
-    let classes = [("reads", &result.reads), ("writes", &result.writes), ("others", &result.others)];
+    let classes = [
+        ("reads", &result.read),
+        ("writes", &result.write),
+        ("trims", &result.trim),
+        ("flushes", &result.flush),
+    ];
     let used: Vec<_> = classes.into_iter().filter(|(_, l)| l.requests > 0).collect();
     // Requests of one class are said once.
-    let all = if used.len() == 1 { None } else { Some(("all", &result.all)).filter(|(_, l)| l.requests > 0) };
+    let all =
+        if used.len() == 1 { None } else { Some(("all", &result.total)).filter(|(_, l)| l.requests > 0) };
     let named = all.into_iter().chain(used).map(|(name, l)| (name.to_string(), l.requests));
-    let tenants = result.tenants.iter().filter(|t| result.tenants.len() > 1 && t.all.requests > 0);
-    let named = named.chain(tenants.map(|t| (format!("tenant {}", t.name), t.all.requests)));
+    let tenants = result.tenants.iter().filter(|t| result.tenants.len() > 1 && t.total.requests > 0);
+    let named = named.chain(tenants.map(|t| (format!("tenant {}", t.name), t.total.requests)));
     let short: Vec<String> = named
         .filter_map(|(name, requests)| {
             let at = TAILS.iter().position(|&(_, least)| requests < least)?;
@@ -271,7 +278,7 @@ pub fn busy(result: &RunResult) -> Option<(&'static str, u64)> {
         }
     }
     let (resource, ns) = sums.into_iter().max_by_key(|s| s.1).filter(|s| s.1 > 0)?;
-    let average = (u128::from(ns) * 1000).checked_div(u128::from(result.span_ns))?;
+    let average = (u128::from(ns) * 1000).checked_div(u128::from(result.duration_ns))?;
     Some((resource, u64::try_from(average).unwrap_or(u64::MAX)))
 }
 
@@ -292,32 +299,31 @@ mod tests {
     fn result(mean: u64, p99: u64, saturated: bool) -> RunResult {
         let all = Latency { requests: 10_000, mean_ns: mean, p99_ns: p99, ..Latency::default() };
         RunResult {
-            schema: 1,
+            schema: nandu_sim::result::SCHEMA,
             provenance: Provenance::default(),
-            span_ns: 1_000_000,
-            iops: 0,
-            bytes_per_second: 0,
-            reads: Latency::default(),
-            writes: Latency::default(),
-            others: Latency::default(),
+            duration_ns: 1_000_000,
+            read: Latency::default(),
+            write: Latency::default(),
+            trim: Latency::default(),
+            flush: Latency::default(),
             waf_thousandths: None,
             drive_waf_thousandths: None,
             saturated,
             state: State::Steady,
-            steady: None,
+            steady_state: None,
             extended: 0,
             energy: None,
             lifetime: None,
-            outstanding_max: 0,
+            qdepth_max: 0,
             tenants: Vec::new(),
             jain_thousandths: None,
             over_time: None,
             changes: Vec::new(),
             layers: Vec::new(),
-            window_ns: 1,
-            windows: Vec::new(),
+            interval_ns: 1,
+            intervals: Vec::new(),
             histogram: Vec::new(),
-            all,
+            total: all,
         }
     }
 
@@ -376,7 +382,7 @@ mod tests {
         let of = |reads: u64, writes: u64| {
             let latency = |requests| Latency { requests, ..Latency::default() };
             let (all, reads, writes) = (latency(reads + writes), latency(reads), latency(writes));
-            let result = RunResult { all, reads, writes, ..result(1000, 1000, false) };
+            let result = RunResult { total: all, read: reads, write: writes, ..result(1000, 1000, false) };
             few(&result).map(|caution| (caution.text, caution.serious))
         };
         let said = |text: &str| {

@@ -61,11 +61,11 @@ pub fn record(options: &VerifyOptions, report: &VerifyReport, divided_by: Option
         })
         .collect();
     json!({
-        "schema": 1,
+        "schema": nandu_sim::result::SCHEMA,
         "seeds": report.seeds,
         "first_seed": options.first_seed,
         "crash": options.crash,
-        "plant": options.plant,
+        "injected_bug": options.plant,
         "sizes_divided_by": divided_by.unwrap_or(1),
         "requests": report.requests,
         "events": report.events,

@@ -81,7 +81,7 @@ impl Hybrid {
         put("commits", c.commits);
         put("failures", c.failures);
         put("recoveries", c.recoveries);
-        put("headers_mended", c.headers_mended);
+        put("headers_repaired", c.headers_mended);
         if self.policy.dirty_max > 0 {
             put("destaged_pages", c.destaged);
         }

@@ -66,7 +66,7 @@ fn read(bed: &mut Testbed) -> Vec<Stamp> {
 fn mended(bed: &Testbed) -> u64 {
     let mut counters = Vec::new();
     bed.graph().machine(bed.node("hybrid")).counters(&mut counters);
-    counters.iter().find(|c| c.name == "headers_mended").expect("it counts them").value
+    counters.iter().find(|c| c.name == "headers_repaired").expect("it counts them").value
 }
 
 /// The first sectors of the pages of a member that hold such records, in the order of the number that stands at this byte.

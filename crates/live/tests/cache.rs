@@ -188,7 +188,7 @@ fn fio_reads_each_segment_once() {
     let status = process.status();
     assert_eq!(counter(&status, "device_read_bytes"), 4 * MIB);
     let hits = ["cache_hits", "prefetch_hits", "prefetch_hits_late"].map(|name| counter(&status, name));
-    let missed = counter(&status, "misses") + counter(&status, "joined_misses");
+    let missed = counter(&status, "misses") + counter(&status, "merged_misses");
     assert_eq!((hits.iter().sum::<u64>() + missed, counter(&status, "misses")), (2048, 128));
     process.stop();
 }

@@ -41,7 +41,7 @@ fn live(stack: &str, blocks: u64, requests: u64, keeps: bool) {
             let checked = found.and_then(|found| known.check(block, found));
             checked.unwrap_or_else(|wrong| panic!("round {round}: {wrong}\n{stack}"));
         }
-        let pace = &process.status()["pace"];
+        let pace = &process.status()["lateness"];
         assert!(pace["ends"].as_u64() >= Some(blocks.min(1)), "{pace}");
         if round == 4 {
             client.disconnect();

@@ -403,7 +403,7 @@ fn a_flipped_bit_of_a_group_header_is_put_right() {
         for bit in [3, 77 + n, 24 * 8, 40 * 8 + 1, 69 * 8 + 5, 75 * 8, 4095 * 8 + 7] {
             flipped(kept, &now, member, at * 8 + bit);
             let server = Served::start(options(&small(), &now));
-            mended += counter(&server.status(), "headers_mended");
+            mended += counter(&server.status(), "headers_repaired");
             let mut client = server.connect("data");
             for block in 0..96 {
                 let found = client.read(block * BLOCK, BLOCK as u32)[0];

@@ -283,8 +283,8 @@ fn a_device_that_hands_requests_on_tells_no_latency() {
     Client::connect(&server.socket, "data").read(0, 4096);
     let devices = server.status()["devices"].clone();
     assert_eq!(devices["f"]["kind"], "fault");
-    assert!(devices["f"]["latency_ns_mean"].is_null(), "no request ends there: {devices}");
-    assert!(devices["leaf"]["latency_ns_mean"].is_u64(), "{devices}");
+    assert!(devices["f"]["latency_mean_ns"].is_null(), "no request ends there: {devices}");
+    assert!(devices["leaf"]["latency_mean_ns"].is_u64(), "{devices}");
 }
 
 #[test]

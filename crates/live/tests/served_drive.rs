@@ -81,7 +81,7 @@ fn tenants_of_a_served_drive_have_shares_by_weight() {
     assert_eq!(drive["spaces"].as_array().map(Vec::len), Some(2), "{drive}");
     assert_eq!(drive["counters"]["tenant_1_host_bytes_written"], 8 << 20);
     assert!(drive["counters"]["tenant_2_host_bytes_written"].as_u64() >= Some(500 * PAGE));
-    assert!(status["pace"]["ends"].as_u64() > Some(2000), "{}", status["pace"]);
+    assert!(status["lateness"]["ends"].as_u64() > Some(2000), "{}", status["lateness"]);
     served.stop();
 }
 
@@ -197,7 +197,7 @@ fn shares_of_a_drive_under_fio() {
             "{scheduler}: {reader:.0} {writer:.0}, {by_fio:.1} %, {}.{} %, {}",
             queue / 10,
             queue % 10,
-            status["pace"]
+            status["lateness"]
         );
     }
 }

@@ -242,7 +242,7 @@ fn a_difference_that_nobody_made_is_found_and_mended() {
         wait_for("the pass", || (mirror(&server)["counters"]["scrub_passes"] == pass).then_some(()));
         let counters = mirror(&server)["counters"].clone();
         assert_eq!(counters["scrub_differing_blocks"], pass);
-        assert!(counters["scrub_mended_bytes"].as_u64().expect("counted") >= mended);
+        assert!(counters["scrub_repaired_bytes"].as_u64().expect("counted") >= mended);
         assert_eq!(byte(dir.path(), "b.img", 135_000) == 5, mended > 0);
     }
     assert!(ask(&server, "scrub m stop").expect_err("it is over").contains("no scrub"));

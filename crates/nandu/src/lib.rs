@@ -194,7 +194,7 @@ pub mod replacement {
 ///     let experiment = nandu::Experiment::with(&registry, stack)?.generate("uniform", &load);
 ///     experiment.set("device.cache.prefetch", prefetch)?.run()
 /// };
-/// assert!(read("as-much-again")?.reads.mean_ns < read("none")?.reads.mean_ns);
+/// assert!(read("as-much-again")?.read.mean_ns < read("none")?.read.mean_ns);
 /// # Ok::<(), nandu::Failure>(())
 /// ```
 pub mod prefetch {

@@ -2,13 +2,13 @@
 
 A `Stack` is a file, the name of a built-in one, or a dict; a `Trace` is a file, a generator, or a table of any library. `run`, `compare`,
 `sweep`, `advise`, `mrc`, `verify` and `reproduce` do what the commands of these names do, and `json` of what they return is what the command
-prints with `--json`, byte for byte. Tables are handed to pandas, polars or pyarrow without a copy: `polars.DataFrame(result.windows)`. Results
+prints with `--json`, byte for byte. Tables are handed to pandas, polars or pyarrow without a copy: `polars.DataFrame(result.intervals)`. Results
 draw themselves: `result.plot()` for a paper, `result.chart()` in a notebook. Policies of your own are classes: see `nandu.policies`.
 
 >>> import nandu
 >>> load = nandu.Trace.generator("mixed-zipf", requests=5000)
 >>> result = nandu.run("small-ssd", load, fit="wrap")
->>> result["all"]["p99_ns"] > 0
+>>> result["total"]["lat_ns"]["percentile"]["99.000000"] > 0
 True
 """
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from nandu import charts, plots
-from nandu._nandu import Table
+from nandu._nandu import Table, present_field
 from nandu._stack import Stack
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Record(Mapping[str, Any]):
         return fields
 
     def __getitem__(self, key: str) -> Any:
+        if key not in self._fields and (new := present_field(key)) is not None:
+            raise KeyError(f"`{key}` is now called `{new}`")
         return self._fields[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -51,11 +54,21 @@ class Record(Mapping[str, Any]):
         return len(self._fields)
 
 
-CLASSES = ("all", "reads", "writes", "others")
+DIRECTIONS = ("total", "read", "write", "trim", "flush")
+"""What a result tells of: all requests, and those of each direction."""
+
+
+def latencies(direction: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of a direction as one row: `p99_ns` for the percentile `99.000000` of `lat_ns`."""
+    row = {name: value for name, value in direction.items() if not isinstance(value, dict)}
+    times = direction["lat_ns"]
+    row |= {f"{name}_ns": times[name] for name in ("min", "mean", "stddev")}
+    row |= {f"p{float(key):g}_ns": value for key, value in times["percentile"].items()}
+    return row | {"max_ns": times["max"]}
 
 
 class Result(Record):
-    """What a run measured; `result["all"]["p99_ns"]`."""
+    """What a run measured; `result["total"]["lat_ns"]["percentile"]["99.000000"]`."""
 
     def __init__(self, text: str, said: list[tuple[bool, str]], label: str = "", requests: Table | None = None) -> None:
         super().__init__(text, said)
@@ -66,13 +79,19 @@ class Result(Record):
 
     @property
     def percentiles(self) -> Table:
-        """A row for each class of requests: counts, mean, percentiles."""
-        return table_of({"class": name, **self[name]} for name in CLASSES)
+        """A row for all requests and for each direction: counts, mean, percentiles."""
+        return table_of({"direction": name, **latencies(self[name])} for name in DIRECTIONS)
+
+    @property
+    def intervals(self) -> Table:
+        """The run over time."""
+        return table_of(self["intervals"])
 
     @property
     def windows(self) -> Table:
-        """The run over time."""
-        return table_of(self["windows"])
+        """The name of `intervals` in the version before."""
+        warnings.warn("`windows` is now called `intervals`; the old name goes with the next version", DeprecationWarning, stacklevel=2)
+        return self.intervals
 
     @property
     def histogram(self) -> Table:
@@ -95,7 +114,7 @@ class Result(Record):
     @property
     def tenants(self) -> Table:
         """A row for each tenant: its requests, and what it used of the devices."""
-        return table_of({"tenant": t["name"], **t["all"], **t["device"]} for t in self["tenants"])
+        return table_of({"tenant": t["name"], **latencies(t["total"]), **t["device"]} for t in self["tenants"])
 
     @property
     def wear(self) -> Table:
@@ -121,10 +140,10 @@ class Result(Record):
         return charts.drawn(kind, {self.label or "requests": self})
 
     def __repr__(self) -> str:
-        figures = self["all"]
+        figures = latencies(self["total"])
         return (
-            f"<nandu.Result {self.label}: {figures['requests']:,} requests, mean {figures['mean_ns']:,} ns, "
-            f"p99 {figures['p99_ns']:,} ns, {self['iops']:,} IOPS, {self['state']}>"
+            f"<nandu.Result {self.label}: {figures['total_ios']:,} requests, mean {figures['mean_ns']:,} ns, "
+            f"p99 {figures['p99_ns']:,} ns, {figures['iops']:,} IOPS, {self['state']}>"
         )
 
 
@@ -142,9 +161,8 @@ class Race(Record):
         return table_of(
             {
                 "stack": row["label"],
-                **row["result"]["all"],
-                "iops": row["result"]["iops"],
-                "waf_thousandths": row["result"]["waf_thousandths"],
+                **latencies(row["result"]["total"]),
+                "waf": row["result"]["waf"],
                 "state": row["state"],
                 "best": row["best"],
                 "verdict": row["verdict"],

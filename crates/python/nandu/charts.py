@@ -60,7 +60,7 @@ def percentiles(results: Mapping[str, Result]) -> Chart:
     """Mean, percentiles and the longest latency, side by side."""
     alt = _altair()
     rows = [
-        {"stack": label, "figure": word, "ms": result["all"][name] / 1e6}
+        {"stack": label, "figure": word, "ms": plots.latency_of(result, name) / 1e6}
         for label, result in results.items()
         for name, word in plots.PERCENTILES.items()
     ]
@@ -81,10 +81,10 @@ def time(results: Mapping[str, Result]) -> Chart:
     """Mean latency over the time of the run."""
     alt = _altair()
     rows = [
-        {"stack": label, "s": window["start_ns"] / 1e9, "ms": window["latency_mean_ns"] / 1e6, "longest": window["latency_max_ns"] / 1e6}
+        {"stack": label, "s": part["start_ns"] / 1e9, "ms": part["latency_mean_ns"] / 1e6, "longest": part["latency_max_ns"] / 1e6}
         for label, result in results.items()
-        for window in result["windows"]
-        if window["requests"]
+        for part in result["intervals"]
+        if part["requests"]
     ]
     return (
         _chart(rows)
@@ -104,7 +104,7 @@ def path(results: Mapping[str, Result]) -> Chart:
     rows = [
         {"stack": label, "phase": phase.replace("_", " "), "ms": ns / 1e6}
         for label, result in results.items()
-        for phase, ns in result["all"]["path_mean_ns"].items()
+        for phase, ns in result["total"]["latency_breakdown_ns"].items()
         if ns
     ]
     return (

@@ -174,14 +174,20 @@ def slower(result: Result) -> tuple[list[float], list[float]]:
     return times, shares
 
 
+def latency_of(result: Result, name: str) -> float:
+    """A latency in ns: `mean`, `max` or the key of a percentile."""
+    times = result["total"]["lat_ns"]
+    return float(times["percentile"].get(name, times.get(name, 0)))
+
+
 def latency(results: Mapping[str, Result], **of: Any) -> Figure:
     """The share of the requests that took longer, by time."""
     with style():
         canvas = Canvas(**of)
         axes = canvas.axes
         drawn = {label: slower(result) for label, result in results.items()}
-        scale, unit = unit_of(result["all"]["p99_ns"] for result in results.values())
-        least = min((1 / max(result["all"]["requests"], 1) for result in results.values()), default=1)
+        scale, unit = unit_of(latency_of(result, "99.000000") for result in results.values())
+        least = min((1 / max(result["total"]["total_ios"], 1) for result in results.values()), default=1)
         for number, (label, (times, shares)) in enumerate(drawn.items()):
             seen = [(time / scale, share) for time, share in zip(times, shares, strict=True) if share > 0]
             axes.plot([x for x, _ in seen], [y for _, y in seen], label=label, drawstyle="steps-post", **_line(number))
@@ -190,7 +196,7 @@ def latency(results: Mapping[str, Result], **of: Any) -> Figure:
         return canvas.done(len(drawn))
 
 
-PERCENTILES = {"mean_ns": "mean", "p50_ns": "p50", "p99_ns": "p99", "p99_9_ns": "p99.9", "max_ns": "max"}
+PERCENTILES = {"mean": "mean", "50.000000": "p50", "99.000000": "p99", "99.900000": "p99.9", "max": "max"}
 
 
 def percentiles(results: Mapping[str, Result], **of: Any) -> Figure:
@@ -198,11 +204,11 @@ def percentiles(results: Mapping[str, Result], **of: Any) -> Figure:
     with style():
         canvas = Canvas(**of)
         axes = canvas.axes
-        scale, unit = unit_of(result["all"]["p99_ns"] for result in results.values())
+        scale, unit = unit_of(latency_of(result, "99.000000") for result in results.values())
         across = 0.8 / max(len(results), 1)
         for number, (label, result) in enumerate(results.items()):
             places = [place - 0.4 + across * (number + 0.5) for place in range(len(PERCENTILES))]
-            heights = [result["all"][name] / scale for name in PERCENTILES]
+            heights = [latency_of(result, name) / scale for name in PERCENTILES]
             look: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "hatch": HATCHES[number % len(HATCHES)]}
             axes.bar(places, heights, across, label=label, edgecolor="white", linewidth=0.3, **look)
         axes.set_xticks(range(len(PERCENTILES)), list(PERCENTILES.values()))
@@ -217,16 +223,16 @@ def time(results: Mapping[str, Result], **of: Any) -> Figure:
     with style():
         canvas = Canvas(**of)
         axes = canvas.axes
-        windows = {label: [w for w in result["windows"] if w["requests"]] for label, result in results.items()}
-        scale, unit = unit_of(w["latency_mean_ns"] for all_ in windows.values() for w in all_)
-        long, of_long = unit_of(w["start_ns"] for all_ in windows.values() for w in all_)
-        for number, (label, all_) in enumerate(windows.items()):
+        parts = {label: [w for w in result["intervals"] if w["requests"]] for label, result in results.items()}
+        scale, unit = unit_of(w["latency_mean_ns"] for all_ in parts.values() for w in all_)
+        long, of_long = unit_of(w["start_ns"] for all_ in parts.values() for w in all_)
+        for number, (label, all_) in enumerate(parts.items()):
             starts = [w["start_ns"] / long for w in all_]
             axes.plot(starts, [w["latency_mean_ns"] / scale for w in all_], label=label, **_line(number))
         axes.set(xlabel=f"Time ({of_long})", ylabel=f"Mean latency ({unit})")
         axes.set_xlim(left=0)
         canvas.from_zero()
-        return canvas.done(len(windows))
+        return canvas.done(len(parts))
 
 
 def path(results: Mapping[str, Result], **of: Any) -> Figure:
@@ -235,7 +241,7 @@ def path(results: Mapping[str, Result], **of: Any) -> Figure:
         tall = 0.55 + 0.26 * len(results)
         canvas = Canvas(**{**of, "height": of["height"] or tall + 0.35})
         axes = canvas.axes
-        paths = {label: result["all"]["path_mean_ns"] for label, result in results.items()}
+        paths = {label: result["total"]["latency_breakdown_ns"] for label, result in results.items()}
         phases: dict[str, int] = {}
         for parts in paths.values():
             for phase, ns in parts.items():
@@ -311,15 +317,15 @@ def number_of(step: str) -> float | None:
 
 
 def scaled(figure: float | None, unit: str) -> float | None:
-    """A figure of a sweep as it is drawn: times in ms, thousandths as a whole."""
+    """A figure of a sweep as it is drawn: times in ms."""
     if figure is None:
         return None
-    return figure / {"ns": 1e6, "thousandths": 1e3, "years_thousandths": 1e3}.get(unit, 1)
+    return figure / {"ns": 1e6}.get(unit, 1)
 
 
 def shown(unit: str) -> str:
     """How the unit of such a figure is called."""
-    return {"ns": "ms", "1": "", "thousandths": "", "years_thousandths": "years"}.get(unit, unit)
+    return {"ns": "ms", "1": ""}.get(unit, unit)
 
 
 def sweep(of_points: Sweep, x: str | None = None, y: str | None = None, **of: Any) -> Figure:

@@ -25,6 +25,12 @@ fn cli_main(py: Python<'_>, args: Vec<String>) -> PyResult<u8> {
     policy::raised_within(py, || nandu::main_with(registry(), args.into_iter().map(Into::into)))
 }
 
+/// Where a field of JSON is that had another name in the version before; nothing where it has its name.
+#[pyfunction]
+fn present_field(old: &str) -> Option<&'static str> {
+    nandu::sim::renamed::field(old)
+}
+
 /// The JSON schema of stack files.
 #[pyfunction]
 fn schema() -> String {
@@ -42,6 +48,7 @@ fn _nandu(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<policy::mapping::TranslationPage>()?;
     module.add_function(wrap_pyfunction!(cli_main, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
+    module.add_function(wrap_pyfunction!(present_field, module)?)?;
     module.add_function(wrap_pyfunction!(policy::register, module)?)?;
     module.add_function(wrap_pyfunction!(runs::run, module)?)?;
     module.add_function(wrap_pyfunction!(runs::compare, module)?)?;

@@ -43,7 +43,7 @@ def test_tables_of_results_are_frames() -> None:
 
     result = nandu.run("small-ssd", nandu.Trace.generator("mixed-zipf", requests=2000), fit="wrap", extend=0, log=True)
     assert result.requests is not None
-    tables = (result.percentiles, result.windows, result.histogram, result.layers, result.counters, result.tenants, result.wear, result.requests)
+    tables = (result.percentiles, result.intervals, result.histogram, result.layers, result.counters, result.tenants, result.wear, result.requests)
     for table in tables:
         arrow, frame, other = pyarrow.table(table), polars.DataFrame(table), pandas.DataFrame.from_arrow(table)
         arrow.validate(full=True)
@@ -51,7 +51,7 @@ def test_tables_of_results_are_frames() -> None:
         assert arrow.column_names == frame.columns == list(other.columns) == table.column_names
         assert arrow.to_pylist() == frame.to_dicts()
     requests = polars.DataFrame(result.requests)
-    assert requests["latency_ns"].mean() == pytest.approx(result["all"]["mean_ns"], abs=1)
+    assert requests["latency_ns"].mean() == pytest.approx(result["total"]["lat_ns"]["mean"], abs=1)
     phases = [name for name in requests.columns if name.endswith("_ns") and name not in ("arrival_ns", "latency_ns")]
     assert (requests.select(polars.sum_horizontal(phases)).to_series() == requests["latency_ns"]).all()
 

@@ -62,7 +62,7 @@ def test_a_race_is_that_of_the_command() -> None:
     race = nandu.compare({"a": "small-ssd", "b": "small-ssd-spare"}, zipf(2000), fit="wrap", seed=7)
     assert race.json == printed(*words.split())
     assert race.table.to_dict()["stack"] == ["a", "b"]
-    assert race.results["a"]["iops"] > 0
+    assert race.results["a"]["total"]["iops"] > 0
 
 
 def test_a_sweep_is_that_of_the_command(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_advice_is_that_of_the_command() -> None:
     assert advice.meets and advice.table.num_rows == 2 and repr(advice).startswith("<nandu.Advice best: ")
     # The winner is a stack.
     assert advice.stack is not None and advice.best_toml is not None and "the best of 2 variants" in advice.best_toml
-    assert nandu.run(advice.stack, load, fit="compact", precondition="aged")["all"]["p99_ns"] < 10**9
+    assert nandu.run(advice.stack, load, fit="compact", precondition="aged")["total"]["lat_ns"]["max"] < 10**9
     none = nandu.advise([load, nandu.Trace.generator("uniform", limit=1000)], p99="1 ns", stack="small-ssd", axes={"device.ssd.channels": "1,2"})
     assert not none.meets and len(none["traces"]) == 2
     with pytest.raises(nandu.InputError, match="`life`: write years"):
@@ -205,11 +205,16 @@ def test_tables_have_a_row_for_each_part() -> None:
     result = nandu.run("small-ssd", zipf(), fit="wrap", log=True, extend=0)
     assert result.requests is not None
     log = result.requests.to_dict()
-    assert len(log["request"]) == 3000 == result["all"]["requests"]
-    assert sum(log["latency_ns"]) // 3000 == result["all"]["mean_ns"]
+    assert len(log["request"]) == 3000 == result["total"]["total_ios"]
+    assert sum(log["latency_ns"]) // 3000 == result["total"]["lat_ns"]["mean"]
     assert set(log["op"]) == {"read", "write"}
-    assert result.percentiles.to_dict()["class"] == ["all", "reads", "writes", "others"]
-    assert sum(result.windows.to_dict()["requests"]) == 3000
+    assert result.percentiles.to_dict()["direction"] == ["total", "read", "write", "trim", "flush"]
+    assert sum(result.intervals.to_dict()["requests"]) == 3000
+    with pytest.warns(DeprecationWarning, match="`intervals`"):
+        assert result.windows.to_dict() == result.intervals.to_dict()
+    with pytest.raises(KeyError, match="`all` is now called `total`"):
+        result["all"]
+    assert result.percentiles.to_dict()["p99.9_ns"][0] == result["total"]["lat_ns"]["percentile"]["99.900000"]
     layers = len(result["layers"])
     assert result.layers.num_rows == layers and result.counters.num_rows > layers
     assert result.wear.num_rows == 1 and result.tenants.num_rows == 1 and result.histogram.num_rows > 10
@@ -222,7 +227,7 @@ def test_a_trace_survives_the_arrow_interface() -> None:
     taken = nandu.Trace.table(generated, stream="stream")
     assert taken.to_table().to_dict() == generated.to_dict()
     one, two = (nandu.run("small-ssd", trace, fit="wrap", extend=0) for trace in (zipf(4000), taken))
-    assert one["all"] == two["all"] and one["provenance"]["workloads"][0]["trace_hash"] == two["provenance"]["workloads"][0]["trace_hash"]
+    assert one["total"] == two["total"] and one["provenance"]["workloads"][0]["trace_hash"] == two["provenance"]["workloads"][0]["trace_hash"]
 
 
 def test_numpy_arrays_are_a_trace() -> None:
@@ -367,9 +372,9 @@ def test_a_stack_is_a_dict_a_text_or_a_file(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(stack.to_toml())
     again = nandu.Stack(tmp_path / "s.toml")
     assert again.label == "s" and again.to_toml() == stack.to_toml()
-    one, two = (nandu.run(s, zipf(), fit="wrap", extend=0)["all"] for s in (stack, nandu.Stack.parse(stack.to_toml())))
+    one, two = (nandu.run(s, zipf(), fit="wrap", extend=0)["total"] for s in (stack, nandu.Stack.parse(stack.to_toml())))
     assert one == two
-    assert nandu.run(stack.set("device.cache.replacement.kind", "lru"), zipf(), fit="wrap", extend=0)["all"] != one
+    assert nandu.run(stack.set("device.cache.replacement.kind", "lru"), zipf(), fit="wrap", extend=0)["total"] != one
 
 
 def test_what_is_wrong_is_raised_with_its_place() -> None:

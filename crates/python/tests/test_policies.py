@@ -383,7 +383,7 @@ class Waits(nandu.Scheduler):
 def test_a_scheduler_may_wait_and_is_held_to_what_it_says() -> None:
     nandu.register("waits")(Waits)
     result = raced(shared("waits"))
-    assert result["span_ns"] > raced(shared("noop"))["span_ns"]
+    assert result["duration_ns"] > raced(shared("noop"))["duration_ns"]
     queue = next(layer["counters"] for layer in result["layers"] if layer["name"] == "queue")
     assert queue["waiting_now"] == 0
     try:
@@ -472,7 +472,7 @@ def test_on_any_load_classes_decide_what_rust_decides(load: list[tuple[str, int,
     pairs.append((cache("my-lru", "my-blocks-behind", blocks=blocks), cache("lru", ahead, blocks=blocks)))
     for mine, ours in pairs:
         one, two = (nandu.run(stack, trace, iodepth=2, extend=0) for stack in (mine, ours))
-        assert one["all"] == two["all"] and one["histogram"] == two["histogram"]
+        assert one["total"] == two["total"] and one["histogram"] == two["histogram"]
     # The misses of a curve are those of a plain model of 2Q: a queue for new lines, and a list for those asked for again.
     (point,) = nandu.mrc(trace, ["my-2q"], [blocks])["points"]
     policy, misses = own.TwoQ(Room(blocks, 1)), 0
@@ -495,7 +495,7 @@ def test_on_any_load_classes_decide_what_rust_decides(load: list[tuple[str, int,
 
 def test_it_is_raced_swept_and_drawn_like_any_other() -> None:
     race = nandu.compare({"mine": cache("my-lru"), "ours": cache("lru")}, nandu.Trace.generator("mixed-zipf", requests=2000), fit="wrap", jobs=2)
-    assert race["stacks"][0]["result"]["all"] == race["stacks"][1]["result"]["all"]
+    assert race["stacks"][0]["result"]["total"] == race["stacks"][1]["result"]["total"]
     axes = {"device.cache.replacement.kind": ["lru", "my-lru"]}
     swept = nandu.sweep("cache", nandu.Trace.generator("mixed-zipf", limit=1500), axes=axes, minimise="p99", fit="wrap", allow_unsteady=True)
     first, second = (row["figures"] for row in swept["rows"])

@@ -12,6 +12,7 @@
 //! does not end first; in the mean its cells count as unworn. With few erases a block the spread is mostly chance, and the first
 //! reading too dark; it nears the second as a drive levels its wear.
 
+use crate::decimals;
 use nandu_base::{EnergyPart, Instant, WearRegion};
 use nandu_stack::Graph;
 use serde::Serialize;
@@ -55,8 +56,10 @@ pub struct EnergyResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Life {
     /// In thousandths of a year of 365.25 days.
+    #[serde(rename = "years", serialize_with = "decimals::one")]
     pub years_thousandths: u64,
-    /// In bytes that the host writes.
+    /// In bytes that the host writes, JESD218's terabytes written.
+    #[serde(rename = "tbw_bytes")]
     pub host_bytes: u64,
 }
 
@@ -78,8 +81,10 @@ pub struct RegionResult {
     /// Erases in the measurement.
     pub erases: u64,
     /// The same for each block, in thousandths.
+    #[serde(rename = "erases_per_block", serialize_with = "decimals::one")]
     pub erases_per_block_thousandths: u64,
     /// Erases of the most worn block over the mean, in thousandths, since the device was made; 0 when nothing was erased.
+    #[serde(rename = "spread", serialize_with = "decimals::one")]
     pub spread_thousandths: u64,
     /// Whether the most worn block was erased no more often than chance has it: then its wear counts as the mean's.
     pub spread_is_chance: bool,
@@ -124,7 +129,7 @@ pub(crate) fn energy<'a>(
     devices: impl Iterator<Item = &'a [EnergyState]>,
     requests: u64,
     written: u64,
-    span_ns: u64,
+    duration_ns: u64,
 ) -> Option<EnergyResult> {
     let mut sum = EnergyResult::default();
     for row in devices.flatten() {
@@ -139,19 +144,19 @@ pub(crate) fn energy<'a>(
     let each = |factor: u128, over: u64| (total * factor).checked_div(u128::from(over)).map(|v| v as u64);
     sum.per_request_nj = each(1, requests);
     sum.per_written_gib_nj = each(1 << 30, written);
-    sum.mean_power_uw = each(1_000_000, span_ns);
+    sum.mean_power_uw = each(1_000_000, duration_ns);
     Some(sum)
 }
 
 /// The flash of all devices; `None` when there is none.
-pub(crate) fn lifetime(graph: &Graph, written: u64, span_ns: u64) -> Option<LifetimeResult> {
+pub(crate) fn lifetime(graph: &Graph, written: u64, duration_ns: u64) -> Option<LifetimeResult> {
     let mut found: Vec<(u32, WearRegion)> = Vec::new();
     for node in 0..graph.len() as u32 {
         let mut regions = Vec::new();
         graph.machine(node).wear(&mut regions);
         found.extend(regions.into_iter().map(|region| (node, region)));
     }
-    let rate = Rate { written, span_ns };
+    let rate = Rate { written, duration_ns };
     let regions: Vec<WearRegion> = found.iter().map(|&(_, region)| region).collect();
     (!found.is_empty()).then(|| LifetimeResult {
         host_bytes_written: written,
@@ -198,7 +203,7 @@ fn unluckiest(blocks: u64, erases: u64) -> u32 {
 #[derive(Clone, Copy)]
 struct Rate {
     written: u64,
-    span_ns: u64,
+    duration_ns: u64,
 }
 
 /// Parts of the endurance that are told apart.
@@ -216,7 +221,7 @@ impl Rate {
         let most = u128::from(u64::MAX);
         let times = |of: u64| u128::from(of).saturating_mul(WHOLE).checked_div(worn);
         // A year has 31,557,600 s.
-        let years_thousandths = times(self.span_ns)? / 31_557_600_000_000;
+        let years_thousandths = times(self.duration_ns)? / 31_557_600_000_000;
         Some(Life {
             years_thousandths: years_thousandths.min(most) as u64,
             host_bytes: times(self.written)?.min(most) as u64,
@@ -289,7 +294,7 @@ mod tests {
     fn the_two_readings_differ_when_one_region_takes_the_wear() {
         // A year in which the host writes 1 TB: SLC (50,000 cycles, 100 blocks) is erased 50,000 times, MLC (10,000 cycles,
         // 300 blocks) 30,000 times. Each alone: 100 years, 100 years.
-        let rate = Rate { written: 1_000_000_000_000, span_ns: 31_557_600_000_000_000 };
+        let rate = Rate { written: 1_000_000_000_000, duration_ns: 31_557_600_000_000_000 };
         let even = [region(1, 100, 50_000, 50_000), region(2, 300, 10_000, 30_000)];
         let years =
             |life: Option<Life>| life.map(|l| (l.years_thousandths, l.host_bytes / 1_000_000_000_000));
@@ -306,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_most_worn_block_ends_as_much_earlier_as_it_is_worn_more() {
-        let rate = Rate { written: 1_000_000_000_000, span_ns: 31_557_600_000_000_000 };
+        let rate = Rate { written: 1_000_000_000_000, duration_ns: 31_557_600_000_000_000 };
         // 100 blocks were erased 200 times, one of them 8 times where 2 would be even.
         let skewed = WearRegion { erases_most: 8, ..region(1, 100, 1000, 200) };
         let years = |life: Option<Life>| life.map(|l| l.years_thousandths);
@@ -326,7 +331,7 @@ mod tests {
         assert_eq!(unluckiest(1000, 200), 4);
         assert_eq!((unluckiest(1000, 0), unluckiest(1, 1)), (0, 3));
         assert!(unluckiest(1_000_000, 200_000) > 4 && unluckiest(1000, 1999) > 8);
-        let rate = Rate { written: 1_000_000_000_000, span_ns: 31_557_600_000_000_000 };
+        let rate = Rate { written: 1_000_000_000_000, duration_ns: 31_557_600_000_000_000 };
         let few = |most| WearRegion { erases_most: most, ..region(1, 1000, 1000, 200) };
         assert!(is_chance(&few(4)) && rate.most_worn(&few(4)) == rate.life(&few(4)));
         let years = |most| rate.most_worn(&few(most)).map(|l| l.years_thousandths);

@@ -11,6 +11,7 @@
 //! while tenants have something to ask for, so it is taken over those that were *backlogged*: one that asks for little uses
 //! little, and no scheduler is unfair for that.
 
+use crate::decimals;
 use crate::result::LayerResult;
 use nandu_base::{ChargeTable, Resource, Span, TenantId, Work};
 use serde::Serialize;
@@ -25,10 +26,13 @@ pub struct DeviceTime {
     /// That part of it that was garbage collection.
     pub gc_ns: u64,
     /// Its part of the device time of all tenants, in thousandths.
+    #[serde(rename = "share", serialize_with = "decimals::one")]
     pub share_thousandths: u64,
     /// The part that its weight stands for while all ask, in thousandths.
+    #[serde(rename = "wanted", serialize_with = "decimals::one")]
     pub wanted_thousandths: u64,
     /// The share less what its weight stands for, over that, in thousandths: 50 for a twentieth too much.
+    #[serde(rename = "error", serialize_with = "decimals::one")]
     pub error_thousandths: i64,
     /// Whether it had requests waiting all the time.
     pub backlogged: bool,

@@ -9,12 +9,14 @@
 
 pub mod block;
 pub mod builtin;
+pub mod decimals;
 pub mod energy;
 pub mod engine;
 pub mod fairness;
 pub mod metrics;
 pub mod over_time;
 pub mod queue;
+pub mod renamed;
 pub mod replay;
 pub mod result;
 pub mod run;

@@ -142,8 +142,8 @@ impl Class {
 
 /// The sink of a plain run.
 pub struct Metrics {
-    /// Reads, writes and the rest, for each tenant in turn.
-    classes: Vec<[Class; 3]>,
+    /// By direction, for each tenant in turn.
+    classes: Vec<[Class; DIRECTIONS]>,
     /// The run over time.
     pub history: History,
     /// The same of each tenant, SYSTEM included; empty where one tenant is all there is.
@@ -162,17 +162,28 @@ pub struct Metrics {
     pub last_done: Instant,
 }
 
-/// Which of the three classes an operation belongs to: reads are operation 0, writes 1.
+/// Directions: the classes of requests that are told apart.
+pub const READ: usize = Op::Read as usize;
+/// Writes.
+pub const WRITE: usize = Op::Write as usize;
+/// Flushes.
+pub const FLUSH: usize = Op::Flush as usize;
+/// Trims, and what else says that data is gone.
+pub const TRIM: usize = Op::Trim as usize;
+/// How many there are.
+const DIRECTIONS: usize = 4;
+
+/// Which direction an operation is of: the first four are their own, what writes zeros or resets is a trim.
 #[inline]
 fn class_of(op: Op) -> usize {
-    (op as usize).min(2)
+    (op as usize).min(TRIM)
 }
 
 impl Metrics {
     /// Nothing measured yet, for `tenants` tenants with SYSTEM and `workloads` workloads.
     pub fn new(tenants: usize, workloads: usize, start: Instant) -> Metrics {
         Metrics {
-            classes: (0..tenants).map(|_| [Class::new(), Class::new(), Class::new()]).collect(),
+            classes: (0..tenants).map(|_| std::array::from_fn(|_| Class::new())).collect(),
             history: History::new(start),
             tenant_histories: if tenants > 2 { vec![History::new(start); tenants] } else { Vec::new() },
             ended: vec![(0, start, 0); workloads],
@@ -184,15 +195,14 @@ impl Metrics {
         }
     }
 
-    /// Reads (0), writes (1) and the rest (2) of one tenant.
-    pub fn classes(&self, tenant: usize) -> &[Class; 3] {
+    /// The requests of one tenant by direction: [`READ`], [`WRITE`], [`FLUSH`], [`TRIM`].
+    pub fn classes(&self, tenant: usize) -> &[Class; DIRECTIONS] {
         &self.classes[tenant]
     }
 
     /// Bytes that hosts wrote since the measurement began, warm-ups that went on meanwhile included.
     pub fn bytes_written(&self) -> u64 {
-        self.classes.iter().map(|classes| classes[Op::Write as usize].bytes).sum::<u64>()
-            + self.written_uncounted
+        self.classes.iter().map(|classes| classes[WRITE].bytes).sum::<u64>() + self.written_uncounted
     }
 
     /// Whether the request with this cookie counts.

@@ -1,12 +1,14 @@
 //! The result of a run, with stable field names: what tables, JSON and reports are made of.
 //!
-//! Every figure is in the unit its name ends with. The same run gives the same bytes on every machine; how long the
-//! simulation itself took is not part of it.
+//! Every figure is in the unit its name ends with. Names are those of fio where fio has one: requests by direction, `lat_ns` with
+//! percentiles, `iops` and `bw_bytes`. Ratios are decimals with three places in JSON; they are kept as whole thousandths. The same run
+//! gives the same bytes on every machine; how long the simulation itself took is not part of it.
 
+use crate::decimals;
 use crate::energy::{self, EnergyResult, EnergyState, LifetimeResult};
 use crate::engine::ChangeOutcome;
 use crate::fairness::{self, DeviceTime};
-use crate::metrics::{Class, History, Metrics};
+use crate::metrics::{Class, FLUSH, History, Metrics, READ, TRIM, WRITE};
 use crate::over_time::OverTime;
 use crate::replay::Outcome;
 use crate::spare;
@@ -16,8 +18,11 @@ use nandu_base::{
 };
 use nandu_stack::{Change, Graph, Stack};
 use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+pub use nandu_base::JSON_SCHEMA as SCHEMA;
 
 /// Where a result comes from: enough to get it again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -35,7 +40,7 @@ pub struct Provenance {
     /// The seed.
     pub seed: u64,
     /// Requests that did not count.
-    pub warm_up_requests: u64,
+    pub warmup_requests: u64,
     /// Whether every read was checked.
     pub verified: bool,
     /// Reads that were checked, warm-up included.
@@ -51,17 +56,17 @@ pub struct WorkloadProvenance {
     pub source: String,
     /// Format or generator.
     pub format: String,
-    /// `real` or `stand-in`.
+    /// `real` or `synthetic`.
     pub origin: String,
     /// SHA-256 of the decoded requests, before fitting.
     pub trace_hash: String,
     /// How it was fitted.
     pub fit: String,
     /// How requests arrive, in words.
-    pub pace: String,
+    pub arrival: String,
     /// How often it was replayed; where a runtime ended it, the last time perhaps in part.
     pub passes: u32,
-    /// The runtime that ends it, where one does; [`pace`](Self::pace) says it in words.
+    /// The runtime that ends it, where one does; [`arrival`](Self::arrival) says it in words.
     #[serde(skip)]
     pub runtime_ns: Option<u64>,
     /// What reading it guessed, changed or left out, a sentence each; absent where there is nothing.
@@ -69,8 +74,9 @@ pub struct WorkloadProvenance {
     pub notes: Vec<String>,
 }
 
-/// Latency of a class of requests in nanoseconds: arrival to completion, fio's `lat`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+/// Requests of one direction, or of all, and their latency in nanoseconds: arrival to completion, fio's `lat`. As JSON it is the object that fio
+/// has for a direction.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latency {
     /// Requests that were served.
     pub requests: u64,
@@ -78,6 +84,10 @@ pub struct Latency {
     pub bytes: u64,
     /// Requests that failed: they are in none of the other figures.
     pub failed: u64,
+    /// Requests per simulated second.
+    pub iops: u64,
+    /// Bytes per simulated second.
+    pub bytes_per_second: u64,
     /// Shortest, exact.
     pub min_ns: u64,
     /// Mean, exact.
@@ -99,9 +109,69 @@ pub struct Latency {
     /// Longest, exact.
     pub max_ns: u64,
     /// Mean time by phase of the critical path; the phases add up to the mean latency, up to rounding.
-    pub path_mean_ns: BTreeMap<&'static str, u64>,
+    pub latency_breakdown_ns: BTreeMap<&'static str, u64>,
     /// Total time by phase, exact: adds up to the sum of latencies.
-    pub path_total_ns: BTreeMap<&'static str, u64>,
+    pub latency_breakdown_total_ns: BTreeMap<&'static str, u64>,
+}
+
+/// Percentiles by the keys that fio gives them.
+#[derive(Serialize)]
+struct Percentiles {
+    #[serde(rename = "50.000000")]
+    p50: u64,
+    #[serde(rename = "90.000000")]
+    p90: u64,
+    #[serde(rename = "95.000000")]
+    p95: u64,
+    #[serde(rename = "99.000000")]
+    p99: u64,
+    #[serde(rename = "99.900000")]
+    p99_9: u64,
+    #[serde(rename = "99.990000")]
+    p99_99: u64,
+}
+
+/// Latencies as fio has them.
+#[derive(Serialize)]
+struct LatNs {
+    min: u64,
+    max: u64,
+    mean: u64,
+    stddev: u64,
+    #[serde(rename = "N")]
+    n: u64,
+    percentile: Percentiles,
+}
+
+impl Serialize for Latency {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let percentile = Percentiles {
+            p50: self.p50_ns,
+            p90: self.p90_ns,
+            p95: self.p95_ns,
+            p99: self.p99_ns,
+            p99_9: self.p99_9_ns,
+            p99_99: self.p99_99_ns,
+        };
+        let lat_ns = LatNs {
+            min: self.min_ns,
+            max: self.max_ns,
+            mean: self.mean_ns,
+            stddev: self.stddev_ns,
+            n: self.requests,
+            percentile,
+        };
+        let mut out = serializer.serialize_struct("Latency", 8)?;
+        out.serialize_field("total_ios", &self.requests)?;
+        out.serialize_field("failed_ios", &self.failed)?;
+        out.serialize_field("io_bytes", &self.bytes)?;
+        out.serialize_field("iops", &self.iops)?;
+        out.serialize_field("bw_bytes", &self.bytes_per_second)?;
+        out.serialize_field("lat_ns", &lat_ns)?;
+        out.serialize_field("latency_breakdown_ns", &self.latency_breakdown_ns)?;
+        out.serialize_field("latency_breakdown_total_ns", &self.latency_breakdown_total_ns)?;
+        out.end()
+    }
 }
 
 /// One tenant's share of a run.
@@ -110,27 +180,31 @@ pub struct TenantResult {
     /// Its name.
     pub name: String,
     /// All its requests.
-    pub all: Latency,
+    pub total: Latency,
     /// Its reads.
-    pub reads: Latency,
+    pub read: Latency,
     /// Its writes.
-    pub writes: Latency,
+    pub write: Latency,
+    /// Its trims.
+    pub trim: Latency,
+    /// Its flushes.
+    pub flush: Latency,
     /// What it used of the devices.
     pub device: DeviceTime,
     /// The mean latency of its workloads when each runs alone; only where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_mean_ns: Option<u64>,
-    /// Length of a window.
-    pub window_ns: u64,
+    /// Length of an interval.
+    pub interval_ns: u64,
     /// Its requests over time; empty where it is the only tenant.
-    pub windows: Vec<WindowResult>,
+    pub intervals: Vec<IntervalResult>,
 }
 
 impl TenantResult {
     /// How much longer its requests take than alone, in thousandths.
     pub fn slowdown_thousandths(&self) -> Option<u64> {
         let alone = self.alone_mean_ns.filter(|&ns| ns > 0)?;
-        Some((u128::from(self.all.mean_ns) * 1000 / u128::from(alone)) as u64)
+        Some((u128::from(self.total.mean_ns) * 1000 / u128::from(alone)) as u64)
     }
 }
 
@@ -156,7 +230,7 @@ pub struct LayerResult {
     /// The longest.
     pub latency_max_ns: u64,
     /// Total time by phase of the critical paths.
-    pub path_total_ns: BTreeMap<&'static str, u64>,
+    pub latency_breakdown_total_ns: BTreeMap<&'static str, u64>,
     /// The machine's own figures.
     pub counters: BTreeMap<&'static str, u64>,
     /// What was charged: tenant, resource and work to nanoseconds.
@@ -204,7 +278,7 @@ pub struct Charge {
 
 /// One stretch of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct WindowResult {
+pub struct IntervalResult {
     /// From the start of the measurement.
     pub start_ns: u64,
     /// Requests that ended in it.
@@ -246,29 +320,29 @@ pub fn change_result(change: &Change, outcome: &Option<ChangeOutcome>, start: In
 /// What a run measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunResult {
-    /// Version of this record's fields.
+    /// Version of this record's fields: [`SCHEMA`].
     pub schema: u32,
     /// Where it comes from.
     pub provenance: Provenance,
     /// Simulated time of the measurement.
-    pub span_ns: u64,
-    /// Requests per simulated second.
-    pub iops: u64,
-    /// Bytes per simulated second, read and written.
-    pub bytes_per_second: u64,
+    pub duration_ns: u64,
     /// All requests.
-    pub all: Latency,
+    pub total: Latency,
     /// Reads.
-    pub reads: Latency,
+    pub read: Latency,
     /// Writes.
-    pub writes: Latency,
-    /// Flushes, trims and the rest.
-    pub others: Latency,
+    pub write: Latency,
+    /// Trims, and what else says that data is gone.
+    pub trim: Latency,
+    /// Flushes.
+    pub flush: Latency,
     /// Write amplification: bytes that flash programmed for each byte that hosts wrote to the exports, in thousandths, all flash of
     /// the stack together. Absent when nothing was written or there is no flash.
+    #[serde(rename = "waf", serialize_with = "decimals::option")]
     pub waf_thousandths: Option<u64>,
     /// What the drives make of what reaches them: pages programmed for each page written to a drive, in thousandths. It leaves out what
     /// layers above write more or less than the host did, and that a request may fill a page in part.
+    #[serde(rename = "drive_waf", serialize_with = "decimals::option")]
     pub drive_waf_thousandths: Option<u64>,
     /// Whether requests of some workload that does not wait for the stack came faster than they could be served, so that its latencies
     /// measure the queue and not the stack: a cap held arrivals back; or when the last arrived more than 64 were outstanding, and it
@@ -278,7 +352,7 @@ pub struct RunResult {
     /// Whether it was in steady state: `steady`, `not steady`, `load varies` or `too short`.
     pub state: State,
     /// By what figures; absent when the run was too short to say.
-    pub steady: Option<SteadyState>,
+    pub steady_state: Option<SteadyState>,
     /// Turns of the load before the one that was measured, because the stack was not steady.
     pub extended: u32,
     /// What the devices drew; absent where that is not known of any.
@@ -286,10 +360,11 @@ pub struct RunResult {
     /// How long the flash lasts; absent where there is none.
     pub lifetime: Option<LifetimeResult>,
     /// Most requests alive at once, those of the layers included.
-    pub outstanding_max: u64,
+    pub qdepth_max: u64,
     /// By tenant.
     pub tenants: Vec<TenantResult>,
     /// Jain's index of device time over weight, in thousandths, over the tenants that were backlogged; absent for fewer than two.
+    #[serde(rename = "jain", serialize_with = "decimals::option")]
     pub jain_thousandths: Option<u64>,
     /// The tenants over time, where the run was sampled and there are several, or a drive tells them apart.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -299,10 +374,10 @@ pub struct RunResult {
     pub changes: Vec<ChangeResult>,
     /// By layer, children first.
     pub layers: Vec<LayerResult>,
-    /// Length of a window.
-    pub window_ns: u64,
+    /// Length of an interval.
+    pub interval_ns: u64,
     /// The run over time.
-    pub windows: Vec<WindowResult>,
+    pub intervals: Vec<IntervalResult>,
     /// Latency distribution of reads and writes: upper bound of a bin in nanoseconds and requests in it.
     pub histogram: Vec<(u64, u64)>,
 }
@@ -318,8 +393,8 @@ fn deviation(n: u128, total: u128, squares: u128) -> u64 {
     ((squares - mean * (total + rest)) / n).isqrt() as u64
 }
 
-/// The figures of several classes together.
-fn latency(classes: &[&Class]) -> Latency {
+/// The figures of several classes together, in a measurement of so long.
+fn latency(classes: &[&Class], duration_ns: u64) -> Latency {
     let (mut total, mut squares, mut bytes, mut failed) = (0u128, 0u128, 0, 0);
     let mut path = CriticalPath::EMPTY;
     for class in classes {
@@ -337,11 +412,15 @@ fn latency(classes: &[&Class]) -> Latency {
     let mean = total / n;
     let shares = histogram.values_at_quantiles([0.5, 0.9, 0.95, 0.99, 0.999, 0.9999]);
     let [p50_ns, p90_ns, p95_ns, p99_ns, p99_9_ns, p99_99_ns] = shares.map(|value| value.min(max));
-    let path_total_ns = path_map(&path);
+    let latency_breakdown_total_ns = path_map(&path);
+    let per_second =
+        |n: u64| (u128::from(n) * 1_000_000_000).checked_div(u128::from(duration_ns)).unwrap_or(0) as u64;
     Latency {
         requests: n as u64,
         bytes,
         failed,
+        iops: per_second(n as u64),
+        bytes_per_second: per_second(bytes),
         min_ns: min,
         mean_ns: mean as u64,
         stddev_ns: deviation(n, total, squares),
@@ -352,8 +431,11 @@ fn latency(classes: &[&Class]) -> Latency {
         p99_9_ns,
         p99_99_ns,
         max_ns: max,
-        path_mean_ns: path_total_ns.iter().map(|(&k, &v)| (k, (u128::from(v) / n) as u64)).collect(),
-        path_total_ns,
+        latency_breakdown_ns: latency_breakdown_total_ns
+            .iter()
+            .map(|(&k, &v)| (k, (u128::from(v) / n) as u64))
+            .collect(),
+        latency_breakdown_total_ns,
     }
 }
 
@@ -376,7 +458,7 @@ fn layer(graph: &Graph, node: u32, stack: &Stack, (from, to): (Instant, Instant)
         failed: stats.failed,
         latency_mean_ns: stats.latency_total.0.checked_div(stats.finished).unwrap_or(0),
         latency_max_ns: stats.latency_max.0,
-        path_total_ns: path_map(&stats.path),
+        latency_breakdown_total_ns: path_map(&stats.path),
         counters: counters.iter().map(|c| (c.name, c.value)).collect(),
         tenants: layer_tenants(graph, node, stack),
         charges: charges(graph, node, stack),
@@ -441,15 +523,13 @@ pub fn result(
     let classes = |which: &[usize]| -> Vec<&Class> {
         (0..metrics.tenants()).flat_map(|t| which.iter().map(move |&w| &metrics.classes(t)[w])).collect()
     };
-    let all = latency(&classes(&[0, 1, 2]));
     let last = metrics.last_done.later(metrics.start);
-    let span_ns = last.since(metrics.start).0;
-    let per_second =
-        |n: u64| (u128::from(n) * 1_000_000_000).checked_div(u128::from(span_ns)).unwrap_or(0) as u64;
+    let duration_ns = last.since(metrics.start).0;
+    let of = |which: &[usize]| latency(&classes(which), duration_ns);
+    let total = of(&[READ, WRITE, TRIM, FLUSH]);
     let measured = (metrics.start, last);
     let layers: Vec<LayerResult> =
         (0..graph.len() as u32).map(|node| layer(graph, node, stack, measured)).collect();
-    let writes = latency(&classes(&[1]));
     let uses_up_spare = spare::turns_left(graph).is_some();
     let verdict = metrics.steady(outcome.open_loop);
     let verdict = verdict.map(|v| v.with_saturation(outcome.saturated).with_spare(uses_up_spare));
@@ -460,56 +540,57 @@ pub fn result(
     }
     let written = metrics.bytes_written();
     RunResult {
-        schema: 1,
+        schema: SCHEMA,
         provenance,
-        span_ns,
-        iops: per_second(all.requests),
-        bytes_per_second: per_second(all.bytes),
-        reads: latency(&classes(&[0])),
-        others: latency(&classes(&[2])),
+        duration_ns,
+        read: of(&[READ]),
+        write: of(&[WRITE]),
+        trim: of(&[TRIM]),
+        flush: of(&[FLUSH]),
         waf_thousandths: ratio(&layers, "nand_bytes_written", Some(written)),
-        drive_waf_thousandths: ratio(&layers, "nand_pages_programmed", total(&layers, "host_pages_written")),
+        drive_waf_thousandths: ratio(&layers, "nand_pages_programmed", sum_of(&layers, "host_pages_written")),
         saturated: outcome.saturated,
         state: steady::state(verdict.as_ref()),
-        steady: verdict,
+        steady_state: verdict,
         extended: outcome.extended,
-        energy: energy::energy(layers.iter().map(|l| &l.energy[..]), all.requests, written, span_ns),
-        lifetime: energy::lifetime(graph, written, span_ns),
-        outstanding_max: outcome.outstanding_max as u64,
+        energy: energy::energy(layers.iter().map(|l| &l.energy[..]), total.requests, written, duration_ns),
+        lifetime: energy::lifetime(graph, written, duration_ns),
+        qdepth_max: outcome.outstanding_max as u64,
         jain_thousandths: fairness::jain(&device),
         over_time: None,
         changes: Vec::new(),
-        tenants: tenants(metrics, stack, device),
-        window_ns: metrics.history.window().0,
-        windows: windows(&metrics.history),
-        histogram: bins(&classes(&[0, 1])),
-        all,
-        writes,
+        tenants: tenants(metrics, stack, device, duration_ns),
+        interval_ns: metrics.history.window().0,
+        intervals: intervals(&metrics.history),
+        histogram: bins(&classes(&[READ, WRITE])),
+        total,
         layers,
     }
 }
 
-fn tenants(metrics: &Metrics, stack: &Stack, device: Vec<DeviceTime>) -> Vec<TenantResult> {
+fn tenants(metrics: &Metrics, stack: &Stack, device: Vec<DeviceTime>, duration_ns: u64) -> Vec<TenantResult> {
     let named = (1..).zip(device).take(metrics.tenants() - 1);
     named
         .map(|(t, device)| {
             let classes = metrics.classes(t);
             TenantResult {
                 name: tenant_name(stack, TenantId(t as u16)),
-                all: latency(&classes.iter().collect::<Vec<_>>()),
-                reads: latency(&[&classes[0]]),
-                writes: latency(&[&classes[1]]),
+                total: latency(&classes.iter().collect::<Vec<_>>(), duration_ns),
+                read: latency(&[&classes[READ]], duration_ns),
+                write: latency(&[&classes[WRITE]], duration_ns),
+                trim: latency(&[&classes[TRIM]], duration_ns),
+                flush: latency(&[&classes[FLUSH]], duration_ns),
                 device,
                 alone_mean_ns: None,
-                window_ns: metrics.tenant_histories.get(t).map_or(0, |h| h.window().0),
-                windows: metrics.tenant_histories.get(t).map_or_else(Vec::new, windows),
+                interval_ns: metrics.tenant_histories.get(t).map_or(0, |h| h.window().0),
+                intervals: metrics.tenant_histories.get(t).map_or_else(Vec::new, intervals),
             }
         })
         .collect()
 }
 
 /// A counter of all layers together; `None` where no layer has it.
-fn total(layers: &[LayerResult], name: &str) -> Option<u64> {
+fn sum_of(layers: &[LayerResult], name: &str) -> Option<u64> {
     let mut found = layers.iter().filter_map(|l| l.counters.get(name)).peekable();
     found.peek()?;
     Some(found.sum())
@@ -517,15 +598,15 @@ fn total(layers: &[LayerResult], name: &str) -> Option<u64> {
 
 /// A counter of all layers for each of `over`, in thousandths.
 fn ratio(layers: &[LayerResult], name: &str, over: Option<u64>) -> Option<u64> {
-    let programmed = total(layers, name)?;
+    let programmed = sum_of(layers, name)?;
     (u128::from(programmed) * 1000).checked_div(u128::from(over?)).map(|w| w as u64)
 }
 
-fn windows(history: &History) -> Vec<WindowResult> {
+fn intervals(history: &History) -> Vec<IntervalResult> {
     let length = history.window().0;
     let windows = history.windows.iter().enumerate();
     windows
-        .map(|(i, w)| WindowResult {
+        .map(|(i, w)| IntervalResult {
             start_ns: i as u64 * length,
             requests: w.requests,
             bytes: w.bytes,

@@ -114,7 +114,7 @@ impl RunWorkload {
             origin: meta.origin.name().into(),
             trace_hash: self.trace_hash.clone(),
             fit: self.fit.clone(),
-            pace: self.pace_in_words(),
+            arrival: self.pace_in_words(),
             passes,
             runtime_ns: match self.pace() {
                 Pace::ClosedFor { runtime, .. } => Some(runtime.0),
@@ -222,7 +222,7 @@ pub fn run_with<H: Host, R: Into<Go>>(
             .collect(),
         precondition: precondition_name(options.precondition),
         seed: options.seed,
-        warm_up_requests: warm_up,
+        warmup_requests: warm_up,
         verified: content == Content::Stamps,
         reads_checked: 0,
     };

@@ -15,6 +15,7 @@
 //! The specification conditions drives before it measures. Here a drive that [uses up](crate::spare) erased blocks is not steady, however level its figures are.
 //! Fewer than [`LEAST`] requests in a round are *too few*: the mean of so few latencies would not lie still in a drive that does.
 
+use crate::decimals;
 use crate::metrics::Window;
 use serde::Serialize;
 
@@ -66,23 +67,26 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SteadyState {
     /// Whether both conditions hold, and no drive uses up its erased blocks.
+    #[serde(rename = "attained")]
     pub is_steady: bool,
     /// Whether a drive programmed so much more than it cleared that its erased blocks come to an end.
     pub uses_up_spare: bool,
     /// Whether the load itself does not meet them: then they say nothing of the stack.
     pub load_varies: bool,
     /// `requests per second` or `mean latency in ns`.
-    pub followed: &'static str,
+    pub metric: &'static str,
     /// Its value in each round.
     pub rounds: [u64; ROUNDS],
     /// Highest less lowest, in thousandths of the average: at most 200.
-    pub range_thousandths: u64,
+    #[serde(rename = "excursion", serialize_with = "decimals::one")]
+    pub excursion_thousandths: u64,
     /// What the fitted line rises or falls by, in thousandths of the average: at most 100.
+    #[serde(rename = "slope", serialize_with = "decimals::one")]
     pub slope_thousandths: u64,
 }
 
 /// The rule on the values of five rounds; `None` when they are all zero.
-pub fn judge(followed: &'static str, rounds: [u64; ROUNDS]) -> Option<SteadyState> {
+pub fn judge(metric: &'static str, rounds: [u64; ROUNDS]) -> Option<SteadyState> {
     let wide = rounds.map(i128::from);
     let sum: i128 = wide.iter().sum();
     if sum == 0 {
@@ -97,17 +101,22 @@ pub fn judge(followed: &'static str, rounds: [u64; ROUNDS]) -> Option<SteadyStat
         is_steady: range * 25 <= sum && rise * 5 <= sum,
         uses_up_spare: false,
         load_varies: false,
-        followed,
+        metric,
         rounds,
-        range_thousandths: (range * 5000 / sum) as u64,
+        excursion_thousandths: (range * 5000 / sum) as u64,
         slope_thousandths: (rise * 500 / sum) as u64,
     })
 }
 
 /// The verdict on a history of equal windows, `window_ns` long, of which the last may be cut short; `None` when there are too
 /// few for five rounds or one of them has too few requests.
-pub fn of_history(windows: &[Window], window_ns: u64, span_ns: u64, by_latency: bool) -> Option<SteadyState> {
-    let whole = usize::try_from(span_ns / window_ns.max(1)).ok()?.min(windows.len());
+pub fn of_history(
+    windows: &[Window],
+    window_ns: u64,
+    duration_ns: u64,
+    by_latency: bool,
+) -> Option<SteadyState> {
+    let whole = usize::try_from(duration_ns / window_ns.max(1)).ok()?.min(windows.len());
     let length = whole / ROUNDS;
     let first = whole - length * ROUNDS;
     if length == 0 {
@@ -179,7 +188,7 @@ mod tests {
         assert!(!is_steady([948, 974, 1000, 1026, 1052]), "10.4 %");
         assert!(!is_steady([1052, 1026, 1000, 974, 948]));
         let verdict = judge("requests per second", [948, 974, 1000, 1026, 1052]).unwrap();
-        assert_eq!((verdict.range_thousandths, verdict.slope_thousandths), (104, 104));
+        assert_eq!((verdict.excursion_thousandths, verdict.slope_thousandths), (104, 104));
     }
 
     #[test]

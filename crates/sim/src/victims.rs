@@ -40,7 +40,7 @@ mod tests {
             failed: 0,
             latency_mean_ns: 0,
             latency_max_ns: 0,
-            path_total_ns: BTreeMap::new(),
+            latency_breakdown_total_ns: BTreeMap::new(),
             counters,
             charges: Vec::new(),
             busy_ns: BTreeMap::new(),

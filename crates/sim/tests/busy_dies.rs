@@ -57,11 +57,11 @@ fn reads_that_wait_for_the_map_keep_dies_busy() {
     for (name, mapping) in maps {
         for outstanding in [16u32, 64] {
             let result = reads(mapping, outstanding);
-            let busy = result.layers[0].busy_ns["die"] * 1000 / (DIES * result.span_ns);
+            let busy = result.layers[0].busy_ns["die"] * 1000 / (DIES * result.duration_ns);
             let least = u64::from(outstanding) * 1000 / (u64::from(outstanding) + DIES - 1);
             println!(
                 "{name}, {outstanding} outstanding: {} IOPS, dies busy {busy} / 1000, at least {least}",
-                result.iops
+                result.total.iops
             );
             assert!(busy >= least, "{name}, {outstanding} outstanding: dies busy {busy} / 1000, not {least}");
         }

@@ -134,7 +134,7 @@ fn space_is_dealt_anew_while_tenants_write() {
         let after = change.holds_at_ns.map(|at| at - change.at_ns);
         assert!(after.is_none_or(|ns| ns > 0 && ns < 50_000_000), "{change:?}");
     }
-    assert_eq!(result.all.failed, 0);
+    assert_eq!(result.total.failed, 0);
     let drives = result.over_time.expect("the drive tells tenants apart").drives;
     assert_eq!(drives.len(), 4);
 }

@@ -54,14 +54,14 @@ fn run(options: &RunOptions) -> RunResult {
 #[test]
 fn a_load_begins_again_until_the_drive_is_steady_and_its_last_turn_counts() {
     let (once, again) = (run(&options(0, CLOSED)), run(&options(20, CLOSED)));
-    assert_eq!((once.state, once.extended), (State::NotSteady, 0), "{:?}", once.steady);
-    assert_eq!(again.state, State::Steady, "{:?}", again.steady);
+    assert_eq!((once.state, once.extended), (State::NotSteady, 0), "{:?}", once.steady_state);
+    assert_eq!(again.state, State::Steady, "{:?}", again.steady_state);
     assert!((1..20).contains(&again.extended), "{}", again.extended);
     // One turn counts, in latencies and in what the drive counts, and it is the dearer one.
-    assert_eq!((once.all.requests, again.all.requests), (REQUESTS, REQUESTS));
+    assert_eq!((once.total.requests, again.total.requests), (REQUESTS, REQUESTS));
     let host = |r: &RunResult| r.layers[0].counters["host_pages_written"];
     assert_eq!((host(&once), host(&again)), (REQUESTS, REQUESTS));
-    assert!(again.waf_thousandths > once.waf_thousandths && again.all.mean_ns > once.all.mean_ns);
+    assert!(again.waf_thousandths > once.waf_thousandths && again.total.mean_ns > once.total.mean_ns);
     assert_eq!(again, run(&options(20, CLOSED)), "the same options, the same bytes");
     // As many turns whatever the state.
     let mut fixed = options(again.extended, CLOSED);
@@ -74,7 +74,7 @@ fn a_load_begins_again_until_the_drive_is_steady_and_its_last_turn_counts() {
 #[test]
 fn it_ends_where_it_may_go_on_no_further() {
     let result = run(&options(1, CLOSED));
-    assert!(result.extended == 1 && result.all.requests == REQUESTS, "{}", result.extended);
+    assert!(result.extended == 1 && result.total.requests == REQUESTS, "{}", result.extended);
     // What is not extended is what it was.
     let plain = RunOptions { extension: Extension::NONE, ..options(0, CLOSED) };
     assert_eq!(run(&plain), run(&options(0, CLOSED)));
@@ -93,13 +93,13 @@ fn checked_reads_and_taps_see_the_turn_that_counts() {
     let stack = Stack::parse(SSD).expect("a stack");
     let plain = run(&fixed);
     let verified = run_verified(&stack, &fixed, |_| {}).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!((&verified.all, verified.extended), (&plain.all, 2));
+    assert_eq!((&verified.total, verified.extended), (&plain.total, 2));
     let look = Look { samples: true, turn: 2, ..Look::default() };
     let seen = run_tapped(&stack, &fixed, Count(Vec::new()), look, |_| {}).expect("the stack runs");
     let mut numbers = seen.tap.0;
     numbers.sort_unstable();
     assert!(numbers.into_iter().eq(2 * REQUESTS..3 * REQUESTS));
-    assert_eq!(seen.result.all, plain.all);
+    assert_eq!(seen.result.total, plain.total);
     let written = seen.samples.devices[0].counter("host_pages_written").expect("a counter");
     assert!(written.first() < Some(&10) && written.last() == Some(&REQUESTS), "{written:?}");
 }
@@ -111,7 +111,7 @@ fn a_rate_goes_on_at_its_pace() {
     fixed.extension.least = 3;
     let result = run(&fixed);
     let paced = interval.0 * (REQUESTS - 1);
-    assert!((paced..paced + paced / 10).contains(&result.span_ns), "{}", result.span_ns);
+    assert!((paced..paced + paced / 10).contains(&result.duration_ns), "{}", result.duration_ns);
     assert!(!result.saturated && result.extended == 3);
 }
 
@@ -122,14 +122,14 @@ fn a_drive_that_uses_up_its_spare_blocks_is_not_steady() {
     let stack = Stack::parse(&stack).expect("a stack");
     let run = |most| nandu_sim::run(&stack, &options(most, CLOSED), |_| {}).expect("the stack runs");
     let once = run(0);
-    let steady = once.steady.clone().expect("long enough");
-    assert!(steady.range_thousandths <= 200 && steady.slope_thousandths <= 100, "{steady:?}");
+    let steady = once.steady_state.clone().expect("long enough");
+    assert!(steady.excursion_thousandths <= 200 && steady.slope_thousandths <= 100, "{steady:?}");
     assert!(steady.uses_up_spare && !steady.is_steady && once.state == State::NotSteady, "{steady:?}");
     assert_eq!(once.waf_thousandths, Some(1000));
     // No further turn is taken where it would not be enough of them.
     assert_eq!(run(1), once);
     let again = run(20);
-    let steady = again.steady.expect("long enough");
+    let steady = again.steady_state.expect("long enough");
     assert!(again.state == State::Steady && !steady.uses_up_spare, "{steady:?}");
     assert!(
         (2..20).contains(&again.extended) && again.waf_thousandths > once.waf_thousandths,

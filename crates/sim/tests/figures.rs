@@ -56,15 +56,15 @@ fn each_workload_has_its_own_warm_up() {
     let mut warm = workload(0, small(600), rate(800));
     warm.warm_up = 300;
     let result = run(SLOW, &options(vec![warm.clone(), workload(1, small(300), rate(500))]));
-    let measured: Vec<u64> = result.tenants.iter().map(|t| t.all.requests).collect();
-    assert_eq!((measured, result.all.requests), (vec![300, 300], 600));
-    assert_eq!(result.provenance.warm_up_requests, 300);
+    let measured: Vec<u64> = result.tenants.iter().map(|t| t.total.requests).collect();
+    assert_eq!((measured, result.total.requests), (vec![300, 300], 600));
+    assert_eq!(result.provenance.warmup_requests, 300);
     assert_eq!(result.layers[0].requests["write"], 899, "the disk counts from the first request that does");
     // All warm up: the disk counts from the first that does, too.
     let mut other = workload(1, small(300), rate(500));
     other.warm_up = 299;
     let result = run(SLOW, &options(vec![warm, other]));
-    let measured: Vec<u64> = result.tenants.iter().map(|t| t.all.requests).collect();
+    let measured: Vec<u64> = result.tenants.iter().map(|t| t.total.requests).collect();
     assert_eq!(measured, [300, 1]);
     assert!((400..700).contains(&result.layers[0].requests["write"]), "{:?}", result.layers[0].requests);
 }
@@ -92,7 +92,7 @@ fn progress_of_a_runtime_is_that_of_its_time() {
         let mut told = Vec::new();
         let heard = |progress: Progress| told.push((progress.done, progress.total));
         let result = nandu_sim::run(&stack, options, heard).expect("a run");
-        (told, result.all.requests)
+        (told, result.total.requests)
     };
     let (once, requests) = told(&options);
     assert!(requests > 4 * 65_536, "{requests}");
@@ -137,11 +137,11 @@ fn saturation_is_seen_beside_a_workload_that_waits() {
 #[test]
 fn least_most_and_deviation_are_exact() {
     let one = run(SSD, &options(vec![workload(0, small(1), None)]));
-    let (all, layer) = (&one.all, &one.layers[0]);
+    let (all, layer) = (&one.total, &one.layers[0]);
     assert_eq!((all.min_ns, all.max_ns, all.stddev_ns), (layer.latency_max_ns, layer.latency_max_ns, 0));
     assert_eq!((all.p50_ns, all.p99_99_ns), (all.max_ns, all.max_ns));
     let many = run(SSD, &options(vec![workload(0, small(100), rate(100))]));
-    assert_eq!((many.all.min_ns, many.all.stddev_ns), (many.all.max_ns, 0), "all alike");
+    assert_eq!((many.total.min_ns, many.total.stddev_ns), (many.total.max_ns, 0), "all alike");
 
     /// Latencies in the order of the ends.
     struct All(Vec<u64>);
@@ -154,7 +154,7 @@ fn least_most_and_deviation_are_exact() {
     let mixed = json!({ "requests": 5_000, "space": 1 << 20, "write": 0.5 });
     let options = options(vec![workload(0, mixed, rate(20_000))]);
     let seen = run_tapped(&stack, &options, All(Vec::new()), Look::default(), |_| {}).expect("it runs");
-    let (all, times) = (&seen.result.all, seen.tap.0);
+    let (all, times) = (&seen.result.total, seen.tap.0);
     assert_eq!((times.iter().min(), times.iter().max()), (Some(&all.min_ns), Some(&all.max_ns)));
     let mean = times.iter().sum::<u64>() as f64 / times.len() as f64;
     let variance = times.iter().map(|&t| (t as f64 - mean).powi(2)).sum::<f64>() / times.len() as f64;
@@ -168,7 +168,7 @@ fn latencies_beyond_hours_are_told_apart() {
         [device.m]\nkind = \"memory\"\nsize = \"8 MiB\"\nlatency = \"1 us\"\n";
     let result = run(slow, &options(vec![workload(0, small(40), Some(Pace::Closed { outstanding: 40 }))]));
     let hours = |ns: u64| ns / 3_600_000_000_000;
-    let all = &result.all;
+    let all = &result.total;
     assert!(hours(all.p50_ns) > 15 && hours(all.max_ns) > 40 && all.p99_ns <= all.max_ns, "{all:?}");
 }
 
@@ -211,7 +211,7 @@ fn flash_under_a_hybrid_counts() {
     assert!(programmed > 4 << 20, "{programmed}");
     // The rings' own count is of pages that were sent, the chips' of pages that were programmed.
     assert!(figure("nand_bytes_written").abs_diff(programmed) < 1 << 20);
-    let waf = u128::from(figure("nand_bytes_written")) * 1000 / u128::from(result.writes.bytes);
+    let waf = u128::from(figure("nand_bytes_written")) * 1000 / u128::from(result.write.bytes);
     assert_eq!(result.waf_thousandths, Some(waf as u64));
 }
 
@@ -225,16 +225,16 @@ const LEAVES: &str = "[export.data]\ndevice = \"ssd\"\n\
 fn what_failed_was_not_served() {
     let options = options(vec![workload(0, small(100), rate(1_000))]);
     let result = run(LEAVES, &options);
-    let all = &result.all;
+    let all = &result.total;
     assert!(all.failed > 40 && all.requests + all.failed == 100, "{} and {}", all.requests, all.failed);
     assert!(all.min_ns > 1_000 && all.p50_ns > 1_000, "{all:?}");
     assert_eq!(all.bytes, all.requests * 4096);
     assert_eq!(result.lifetime.expect("there is flash").host_bytes_written, all.bytes);
-    assert_eq!(result.iops, all.requests * 1_000_000_000 / result.span_ns);
+    assert_eq!(all.iops, all.requests * 1_000_000_000 / result.duration_ns);
     // A tenant that leaves is a cause; a verified run takes its failures for what they are.
     let stack = Stack::parse(LEAVES).expect("a stack");
     let verified = run_verified(&stack, &options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(verified.all.failed, all.failed);
+    assert_eq!(verified.total.failed, all.failed);
 }
 
 /// A burst that takes minutes to serve, long before the end of the trace: the latencies measure the queue.
@@ -254,7 +254,7 @@ fn saturation_is_seen_long_before_the_end() {
     // One at a time: the last of 300 waits for 30 s, and 64 more for up to 40 s; the load has 10,000 s.
     assert!(!burst(200).saturated);
     let result = burst(400);
-    assert!(result.saturated && result.all.max_ns > 30_000_000_000, "{}", result.all.max_ns);
+    assert!(result.saturated && result.total.max_ns > 30_000_000_000, "{}", result.total.max_ns);
 }
 
 #[test]
@@ -272,8 +272,8 @@ fn a_burst_that_takes_a_twentieth_of_the_run_saturates_it() {
         run(&SLOW.replace("40 MB", "400 KB"), &options(vec![load, workload(1, small(1), rate(1))]))
     };
     let (short, long) = (burst(300), burst(1000));
-    assert!(!short.saturated && long.saturated, "{} {}", short.all.max_ns, long.all.max_ns);
-    assert!(long.all.max_ns < nandu_sim::replay::GIVEN_UP.0);
+    assert!(!short.saturated && long.saturated, "{} {}", short.total.max_ns, long.total.max_ns);
+    assert!(long.total.max_ns < nandu_sim::replay::GIVEN_UP.0);
 }
 
 /// Requests are read in blocks: the gap before the first of a block is kept too.
@@ -292,8 +292,8 @@ fn recorded_gaps_are_kept_all_through_a_long_trace() {
     for passes in [1, 2] {
         let result = run(MEMORY, &options(vec![RunWorkload { passes, ..load.clone() }]));
         let gaps = u64::from(passes) * (REQUESTS - 1) * 900_000;
-        let busy = u64::from(passes) * REQUESTS * result.all.mean_ns;
-        let apart = result.span_ns.abs_diff(gaps + busy);
-        assert!(apart < 900_000, "{} ns, {gaps} of gaps and {busy} of work", result.span_ns);
+        let busy = u64::from(passes) * REQUESTS * result.total.mean_ns;
+        let apart = result.duration_ns.abs_diff(gaps + busy);
+        assert!(apart < 900_000, "{} ns, {gaps} of gaps and {busy} of work", result.duration_ns);
     }
 }

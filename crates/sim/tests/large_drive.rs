@@ -51,7 +51,7 @@ fn used(drive: &str, precondition: Precondition, requests: u64, space: u64) {
     };
     let result = run(&stack, &options, |_| {}).expect("the stack runs");
     let read = result.layers[0].counters["host_pages_read"];
-    assert_eq!(result.all.requests, requests, "{drive}");
+    assert_eq!(result.total.requests, requests, "{drive}");
     assert!(precondition == Precondition::Empty || read > 0, "{drive}: a filled drive reads pages");
 }
 

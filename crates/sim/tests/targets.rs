@@ -50,8 +50,8 @@ fn missed(result: &RunResult) -> u64 {
 #[test]
 fn a_tenant_that_misses_its_target_throttles_the_others() {
     let (without, with) = (result(""), result("target_latency = \"1500 us\"\n"));
-    let mean = |result: &RunResult, tenant: usize| result.tenants[tenant].all.mean_ns;
-    let done = |result: &RunResult, tenant: usize| result.tenants[tenant].all.requests;
+    let mean = |result: &RunResult, tenant: usize| result.tenants[tenant].total.mean_ns;
+    let done = |result: &RunResult, tenant: usize| result.tenants[tenant].total.requests;
     assert_eq!(missed(&without), 0, "nobody has a target");
     assert!(mean(&without, 0) > 3_000_000, "64 writes stand before each read: {}", mean(&without, 0));
     assert!(missed(&with) > 0);

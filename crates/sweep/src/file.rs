@@ -188,6 +188,17 @@ impl SweepFile {
         Space::new(axes, &self.skip.iter().map(skip).collect::<Vec<_>>())
     }
 
+    /// Gives goals, bounds and metrics that had another name in the version before their present one; returns the pairs.
+    pub fn take_present_names(&mut self) -> Vec<(&'static str, &'static str)> {
+        let mut pairs = Vec::new();
+        for text in self.goal.iter_mut().chain(&mut self.bound).chain(&mut self.metric) {
+            let (present, found) = nandu_sim::renamed::present(text);
+            *text = present;
+            pairs.extend(found);
+        }
+        pairs
+    }
+
     /// What is wanted of the points of `space`, whose figures are those of `devices`.
     pub fn sweep(&self, space: Space, devices: &Devices) -> Result<Sweep, SweepError> {
         search::by_name(self.search.as_deref())?;

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io::Read;
 
 /// Raised when the figures of a run, or what is recorded of it, mean something else than before.
-pub const RESULT_VERSION: u32 = 3;
+pub const RESULT_VERSION: u32 = 4;
 
 /// The name of a point: SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

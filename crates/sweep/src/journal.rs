@@ -22,7 +22,9 @@ use std::path::{Path, PathBuf};
 /// Its name in the folder.
 pub const NAME: &str = "journal";
 /// The start of its first line.
-const HEAD: &str = "nandu sweep journal 1 ";
+const HEAD: &str = "nandu sweep journal 2 ";
+/// What the first line began with when figures had other names.
+const OLD_HEAD: &str = "nandu sweep journal 1 ";
 /// Longer lines are damage.
 const LINE: u64 = 1 << 20;
 
@@ -154,6 +156,14 @@ fn read(
         }
         if end == 0 {
             let text = String::from_utf8_lossy(&line);
+            if text.starts_with(OLD_HEAD) {
+                let why = "its `journal` has figures under the names of an older version";
+                return Err(refused(
+                    folder,
+                    why,
+                    "give another folder, or remove this one: it is measured again",
+                ));
+            }
             let Some(other) = text.trim_end().strip_prefix(HEAD) else {
                 return Err(foreign());
             };
@@ -255,17 +265,20 @@ mod tests {
         assert!(refused(folder.path()).contains("another sweep is at work here"));
         drop(first);
         let path = folder.path().join(NAME);
-        std::fs::write(&path, "nandu sweep journal 1 0.1.0 def\n").unwrap();
+        std::fs::write(&path, "nandu sweep journal 2 0.1.0 def\n").unwrap();
         assert!(refused(folder.path()).contains("another program (0.1.0 def; this is 0.1.0 abc)"));
         assert!(
             Journal::read(folder.path(), PROGRAM, |_| ()).is_ok(),
             "a shard of another build of this version"
         );
-        std::fs::write(&path, "nandu sweep journal 1 0.2.0 abc\n").unwrap();
+        std::fs::write(&path, "nandu sweep journal 2 0.2.0 abc\n").unwrap();
         assert!(Journal::read(folder.path(), PROGRAM, |_| ()).is_err());
         std::fs::write(&path, "my diary\n").unwrap();
         assert!(refused(folder.path()).contains("not that of a sweep"));
-        for foreign in ["my diary without an end of its line", "nandu sweep journal 1 0.1.0 abcd"] {
+        std::fs::write(&path, format!("nandu sweep journal 1 {PROGRAM}\n")).unwrap();
+        let old = Journal::read(folder.path(), PROGRAM, |_| ()).unwrap_err().to_string();
+        assert!(old.contains("under the names of an older version"), "{old}");
+        for foreign in ["my diary without an end of its line", "nandu sweep journal 2 0.1.0 abcd"] {
             std::fs::write(&path, foreign).unwrap();
             assert!(refused(folder.path()).contains("not that of a sweep"));
             assert_eq!(std::fs::read_to_string(&path).unwrap(), foreign, "it stays as it is");

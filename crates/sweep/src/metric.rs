@@ -50,6 +50,11 @@ impl Kind {
         }
     }
 
+    /// The unit that JSON has figures in, and people read them in: the thousandths as decimals.
+    pub fn unit_of_decimals(self) -> &'static str {
+        self.unit().trim_end_matches("/1000")
+    }
+
     /// Units that may be written, with what each is in the stored one.
     fn units(self) -> &'static [(&'static str, u64)] {
         const NS: [(&str, u64); 6] = [
@@ -145,7 +150,7 @@ const LATENCY: [(&str, Of); 9] = [
 ];
 /// A class of requests: what its names begin with, and its figures.
 type Class = (&'static str, fn(&RunResult) -> &Latency);
-const CLASSES: [Class; 3] = [("", |r| &r.all), ("read_", |r| &r.reads), ("write_", |r| &r.writes)];
+const CLASSES: [Class; 3] = [("", |r| &r.total), ("read_", |r| &r.read), ("write_", |r| &r.write)];
 
 /// A figure of the whole stack.
 struct Plain {
@@ -169,26 +174,31 @@ fn years(
 }
 
 const PLAIN: [Plain; 20] = [
-    Plain { name: "iops", kind: Kind::Count, summary: "requests per second", of: |r| value(r.iops) },
+    Plain { name: "iops", kind: Kind::Count, summary: "requests per second", of: |r| value(r.total.iops) },
     Plain {
         name: "bandwidth",
         kind: Kind::Rate,
         summary: "bytes per second",
-        of: |r| value(r.bytes_per_second),
+        of: |r| value(r.total.bytes_per_second),
     },
     Plain {
-        name: "span",
+        name: "duration",
         kind: Kind::Time,
         summary: "simulated time of the measurement",
-        of: |r| value(r.span_ns),
+        of: |r| value(r.duration_ns),
     },
     Plain {
         name: "requests",
         kind: Kind::Count,
         summary: "requests measured",
-        of: |r| value(r.all.requests),
+        of: |r| value(r.total.requests),
     },
-    Plain { name: "failed", kind: Kind::Count, summary: "requests that failed", of: |r| value(r.all.failed) },
+    Plain {
+        name: "failed",
+        kind: Kind::Count,
+        summary: "requests that failed",
+        of: |r| value(r.total.failed),
+    },
     Plain {
         name: "saturated",
         kind: Kind::Count,
@@ -328,7 +338,7 @@ pub fn figures(result: &RunResult) -> Figures {
         put(of_class(result), &|name| format!("{class}{name}"));
     }
     for tenant in result.tenants.iter().filter(|_| result.tenants.len() > 1) {
-        let classes = [&tenant.all, &tenant.reads, &tenant.writes];
+        let classes = [&tenant.total, &tenant.read, &tenant.write];
         for ((class, _), latency) in CLASSES.iter().zip(classes) {
             put(latency, &|name| of_tenant(&tenant.name, &format!("{class}{name}")));
         }
@@ -433,7 +443,11 @@ impl Metric {
             return Ok(Metric { name: name.into(), kind: *kind });
         }
         if counters.iter().any(|counter| counter == rest) {
-            let kind = if rest.ends_with("_ns") { Kind::Time } else { Kind::Count };
+            let kind = match rest {
+                _ if rest.ends_with("_ns") => Kind::Time,
+                _ if rest.ends_with("_nj") => Kind::Energy,
+                _ => Kind::Count,
+            };
             return Ok(Metric { name: name.into(), kind });
         }
         Err(wrong(known(rest, DEVICE.iter().map(|d| d.0).chain(counters.iter().map(|c| &**c)))))

@@ -11,12 +11,14 @@ use crate::id::Id;
 use crate::metric::Figure;
 use crate::pareto::front;
 use crate::search::Known;
+use nandu_sim::decimals;
 use nandu_sim::steady::State;
 use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
 
 /// Figures that every point is watched by, shown or not: failed requests, saturation, steady state, what a rate is made of, and whether
 /// its lifetime is that of even wear.
-const WATCHED: [&str; 6] = ["failed", "saturated", "state", "requests", "span", "wear_is_chance"];
+const WATCHED: [&str; 6] = ["failed", "saturated", "state", "requests", "duration", "wear_is_chance"];
 
 /// Names of the figures that are kept of each point: those that are shown, then those that are watched.
 pub(crate) fn shown_and_watched(sweep: &Sweep) -> Vec<String> {
@@ -62,9 +64,11 @@ pub struct Row {
     pub id: Id,
     /// For each axis the name of the step.
     pub steps: Vec<String>,
-    /// For each column the figure; null where the point has none.
+    /// For each column the figure; absent where the point has none. As JSON decimals of the column's unit, null where there is none.
+    #[serde(skip)]
     pub figures: Vec<Option<Figure>>,
     /// For each bound by how many thousandths it is missed; 0 where it is met.
+    #[serde(rename = "missed_by", serialize_with = "decimals::list")]
     pub missed_by_thousandths: Vec<u64>,
     /// Requests that were measured, and the simulated time in ns that they took: what `iops`, a whole number, is made of.
     #[serde(skip)]
@@ -85,7 +89,7 @@ pub struct Row {
 }
 
 /// The result of a sweep. Serialised it has stable field names and is the same however often the sweep was interrupted.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// Version of these fields.
     pub schema: u32,
@@ -111,6 +115,52 @@ pub struct Outcome {
     pub nearest: Option<usize>,
 }
 
+/// A row as JSON: what is kept in thousandths is written as a decimal.
+#[derive(Serialize)]
+struct RowRecord<'a> {
+    #[serde(flatten)]
+    row: &'a Row,
+    figures: Vec<Shown>,
+}
+
+/// A figure as JSON.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Shown {
+    Whole(Option<Figure>),
+    Decimal(f64),
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let columns: Vec<Column> = self
+            .columns
+            .iter()
+            .map(|column| Column { name: column.name.clone(), unit: column.unit.trim_end_matches("/1000") })
+            .collect();
+        let shown = |(column, figure): (&Column, &Option<Figure>)| match figure {
+            Some(Figure::Value(n)) if column.unit.ends_with("/1000") => Shown::Decimal(*n as f64 / 1000.0),
+            figure => Shown::Whole(*figure),
+        };
+        let record =
+            |row| RowRecord { row, figures: self.columns.iter().zip(&row.figures).map(shown).collect() };
+        let rows: Vec<RowRecord<'_>> = self.rows.iter().map(record).collect();
+        let mut out = serializer.serialize_struct("Outcome", 11)?;
+        out.serialize_field("schema", &self.schema)?;
+        out.serialize_field("axes", &self.axes)?;
+        out.serialize_field("columns", &columns)?;
+        out.serialize_field("goals", &self.goals)?;
+        out.serialize_field("bounds", &self.bounds)?;
+        out.serialize_field("points", &self.points)?;
+        out.serialize_field("invalid", &self.impossible)?;
+        out.serialize_field("rows", &rows)?;
+        out.serialize_field("best", &self.best)?;
+        out.serialize_field("ties", &self.ties)?;
+        out.serialize_field("nearest", &self.nearest)?;
+        out.end()
+    }
+}
+
 impl Outcome {
     /// Judges what is `known` of the points called `ids`.
     pub fn of(sweep: &Sweep, ids: &[Option<Id>], known: &Known) -> Outcome {
@@ -127,7 +177,7 @@ impl Outcome {
         let best = on_front().min_by_key(|&i| (&costs[i], i));
         let ties = on_front().filter(|&i| best.is_some_and(|b| b != i && costs[b] == costs[i]));
         Outcome {
-            schema: 1,
+            schema: nandu_sim::result::SCHEMA,
             axes: sweep.space.axes().iter().map(|a| a.name.clone()).collect(),
             columns: sweep
                 .metrics
@@ -315,6 +365,18 @@ mod tests {
         let bounds: Vec<(usize, Option<usize>)> =
             outcome.bounds.iter().map(|b| (b.met_by, b.best_point)).collect();
         assert_eq!(bounds, [(2, Some(0)), (2, Some(2))]);
+    }
+
+    #[test]
+    fn thousandths_are_decimals_in_json() {
+        let sweep = sweep(&["maximise lifetime", "minimise waf", "minimise p99"], &[]);
+        let outcome = judged(&sweep, &[&[1500, 1043, 7, 0, 0, 0]]);
+        let json = serde_json::to_value(&outcome).expect("JSON");
+        let units: Vec<&str> =
+            json["columns"].as_array().into_iter().flatten().filter_map(|c| c["unit"].as_str()).collect();
+        assert_eq!(units, ["years", "1", "ns"]);
+        assert_eq!(json["rows"][0]["figures"], serde_json::json!([1.5, 1.043, 7]));
+        assert_eq!(json["schema"], nandu_sim::result::SCHEMA);
     }
 
     #[test]

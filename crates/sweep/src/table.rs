@@ -136,7 +136,7 @@ mod tests {
     fn what_is_written_is_read_back_and_the_bytes_are_the_same() {
         let column = |name: &str, unit| Column { name: name.into(), unit };
         let outcome = Outcome {
-            schema: 1,
+            schema: nandu_sim::result::SCHEMA,
             axes: vec!["slc.share".into()],
             columns: vec![column("p99.9", "ns"), column("lifetime", "years/1000")],
             goals: Vec::new(),

@@ -21,7 +21,7 @@
 //!
 //! let params = serde_json::json!({ "requests": 1000, "space": "64 MiB" });
 //! let stand_in = synth::by_name("uniform")?.trace(&params, 7)?;
-//! assert_eq!(stand_in.meta.origin.name(), "stand-in");
+//! assert_eq!(stand_in.meta.origin.name(), "synthetic");
 //! # Ok::<(), nandu_trace::TraceError>(())
 //! ```
 //!

@@ -36,7 +36,7 @@ pub struct Stats {
     /// Bytes written.
     pub written_bytes: u64,
     /// From the first to the last arrival; `None` when only the order is known.
-    pub span_ns: Option<u64>,
+    pub duration_ns: Option<u64>,
     /// Mean time between arrivals; `None` when only the order is known or there is one request.
     pub interarrival_mean_ns: Option<f64>,
     /// Mean length of requests that have one.
@@ -171,7 +171,7 @@ pub fn stats(trace: &Requests, options: StatsOptions) -> Stats {
     }
     let (touched, written) = (touched.index(), written.index());
     let requests = trace.len();
-    let span_ns = trace.has_times().then(|| trace.span().0);
+    let duration_ns = trace.has_times().then(|| trace.span().0);
     Stats {
         requests,
         read_requests: by_op[Op::Read as usize],
@@ -184,8 +184,8 @@ pub fn stats(trace: &Requests, options: StatsOptions) -> Stats {
         write_percent: percent(by_op[Op::Write as usize], requests),
         read_bytes: bytes_by_op[Op::Read as usize],
         written_bytes: bytes_by_op[Op::Write as usize],
-        span_ns,
-        interarrival_mean_ns: span_ns.filter(|_| requests > 1).map(|ns| mean(ns, requests - 1)),
+        duration_ns,
+        interarrival_mean_ns: duration_ns.filter(|_| requests > 1).map(|ns| mean(ns, requests - 1)),
         size_mean_bytes: mean(bytes_by_op.iter().sum(), extents),
         size_histogram: histogram(&sizes),
         pages_per_request_mean: mean(pages, extents),
@@ -252,7 +252,7 @@ mod tests {
         // Pages 0-1 written, 2 read right behind (sequential), 0 read again unaligned on another device.
         let s = of("0,0,8192,w,0.0\n0,16,4096,r,0.001\n1,1,512,r,0.003\n0,0,4096,w,0.004\n");
         assert_eq!((s.requests, s.write_requests, s.write_percent), (4, 2, 50.0));
-        assert_eq!((s.span_ns, s.interarrival_mean_ns), (Some(4_000_000), Some(4_000_000.0 / 3.0)));
+        assert_eq!((s.duration_ns, s.interarrival_mean_ns), (Some(4_000_000), Some(4_000_000.0 / 3.0)));
         assert_eq!(s.size_mean_bytes, (8192.0 + 4096.0 + 512.0 + 4096.0) / 4.0);
         assert_eq!((s.footprint_bytes, s.footprint_written_bytes), (4 * 4096, 2 * 4096));
         assert_eq!(
@@ -270,7 +270,7 @@ mod tests {
     fn flushes_count_but_have_no_size() {
         let s = of("seq,op,fua,offset,length\n0,W,1,0,1024\n1,FLUSH,0,0,0\n");
         assert_eq!((s.flush_requests, s.fua_requests, s.size_mean_bytes), (1, 1, 1024.0));
-        assert_eq!((s.span_ns, s.interarrival_mean_ns, s.write_percent), (None, None, 50.0));
+        assert_eq!((s.duration_ns, s.interarrival_mean_ns, s.write_percent), (None, None, 50.0));
     }
 
     #[test]

@@ -50,6 +50,7 @@ pub enum Origin {
     /// Recorded on a machine: one of the [recordings that are known](crate::known).
     Real,
     /// Made by a generator; results say so.
+    #[serde(rename = "synthetic")]
     StandIn,
     /// A file says what was asked, not who asked.
     #[default]
@@ -57,11 +58,11 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The word results carry: `real`, `stand-in` or `unknown`.
+    /// The word results carry: `real`, `synthetic` or `unknown`.
     pub const fn name(self) -> &'static str {
         match self {
             Origin::Real => "real",
-            Origin::StandIn => "stand-in",
+            Origin::StandIn => "synthetic",
             Origin::Unknown => "unknown",
         }
     }

@@ -166,7 +166,7 @@ fn every_listed_trace_measures_what_the_list_says() {
         agrees(&format!("{file}: footprint MiB"), mib(s.footprint_bytes), touched);
         agrees(&format!("{file}: written MiB"), mib(s.footprint_written_bytes), written);
         agrees(&format!("{file}: aligned %"), s.aligned_4k_percent, aligned);
-        let seconds = s.span_ns.unwrap() as f64 / 1e9;
+        let seconds = s.duration_ns.unwrap() as f64 / 1e9;
         assert!((seconds - span).abs() <= span * 0.01 + 0.05, "{file}: span {seconds} s, listed {span}");
     }
 }

@@ -69,7 +69,7 @@ impl Mirror {
             ("held_writes", c.held_writes),
             ("map_page_writes", c.map_writes),
             ("superblock_writes", c.superblock_writes),
-            ("records_mended", c.records_mended),
+            ("records_repaired", c.records_mended),
             ("regions_cleared", c.clears),
             ("leg_a_flushes", c.leg_flushes[0]),
             ("leg_b_flushes", c.leg_flushes[1]),
@@ -83,7 +83,7 @@ impl Mirror {
             ("resync_bytes", c.resync_bytes),
             ("resync_regions", c.resync_regions),
             ("resync_unreadable_chunks", c.resync_unreadable),
-            ("solos", c.solos),
+            ("degraded_transitions", c.solos),
             ("rejoins", c.rejoins),
             ("rejoins_refused", c.refused),
         ] {
@@ -92,7 +92,7 @@ impl Mirror {
         c.scrub.put(&self.scrub.course, out);
         for (name, value) in [
             ("regions_predeclared", c.predeclared),
-            ("planned_swaps", c.swaps),
+            ("leader_changes", c.swaps),
             ("growths", c.growths),
             ("leg_a_depth_waits", c.depth_waits[0]),
             ("leg_b_depth_waits", c.depth_waits[1]),

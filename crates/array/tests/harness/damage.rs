@@ -41,7 +41,7 @@ impl<S: Subject> World<S> {
             self.restore(&kept);
             self.disk(leg).flip_record(at / 512 + bit / 4096, bit % 4096);
             assert_eq!(self.start(figures), whole, "leg {leg}, the record at {at}, bit {bit}");
-            mended += self.counter("records_mended");
+            mended += self.counter("records_repaired");
             if bit % 64 == 0 {
                 self.read_all();
             }

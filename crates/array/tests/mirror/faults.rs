@@ -45,7 +45,7 @@ fn a_failed_write_is_tried_again_and_then_the_leg_is_out() {
     assert!(w.is_pair());
     w.disk(B).fail_writes = 2;
     written(&mut w, 4, 10);
-    assert_eq!((w.counter("leg_b_is_member"), w.counter("solos")), (0, 1));
+    assert_eq!((w.counter("leg_b_is_member"), w.counter("degraded_transitions")), (0, 1));
     w.disk(A).fail_writes = 2; // the last leg: the client hears of it
     let a = w.write(100, 4);
     w.wait(&[a]);

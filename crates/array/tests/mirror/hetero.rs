@@ -334,7 +334,7 @@ fn a_leg_that_is_late_for_too_long_is_left_out_and_taken_back() {
         let f = w.flush();
         let span = took(&mut w, f);
         assert!(span < 3_000_000, "leg {leg} is frozen for 10 ms, the flush takes {span} ns");
-        assert_eq!((w.counter("degrades"), w.counter("solos")), (1, 1));
+        assert_eq!((w.counter("degrades"), w.counter("degraded_transitions")), (1, 1));
         assert_eq!(w.counter("leader_leg"), 1 - leg as u64);
         quiet(&mut w);
         assert!(w.is_pair(), "it rejoins by itself when its requests have ended");

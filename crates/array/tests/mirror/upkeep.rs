@@ -103,7 +103,7 @@ fn a_silent_difference_is_reported_counted_and_the_leader_wins() {
             w.corrupt(leg, 130, 5);
             let right = w.disk(A).now(131).clone();
             scrubbed(&mut w);
-            let (blocks, mended) = (w.counter("scrub_differing_blocks"), w.counter("scrub_mended_bytes"));
+            let (blocks, mended) = (w.counter("scrub_differing_blocks"), w.counter("scrub_repaired_bytes"));
             assert_eq!(blocks, 1, "sectors 130 to 134 lie in one block of 4 KiB");
             assert!(mended > 0);
             assert_eq!(*w.disk(B).now(131), right, "the leader's data, whichever leg was damaged");
@@ -127,7 +127,7 @@ fn with_report_nothing_is_written() {
     w.corrupt(B, 200, 20);
     let wrong = w.disk(B).now(203).clone();
     w.pass(Span::from_ms(15));
-    assert!(w.counter("scrub_differing_blocks") >= 3 && w.counter("scrub_mended_bytes") == 0);
+    assert!(w.counter("scrub_differing_blocks") >= 3 && w.counter("scrub_repaired_bytes") == 0);
     assert_eq!(*w.disk(B).now(203), wrong);
     assert_eq!(w.counter("dirty_regions"), 0);
     assert_eq!(w.wrong, None);
@@ -358,7 +358,10 @@ fn the_roles_are_swapped_by_command_under_load() {
             w.wait(&all);
             w.wait(&[f]);
             w.run(100_000);
-            assert_eq!((w.counter("leader_leg"), w.counter("planned_swaps")), (leg as u64, round as u64 + 1));
+            assert_eq!(
+                (w.counter("leader_leg"), w.counter("leader_changes")),
+                (leg as u64, round as u64 + 1)
+            );
             assert!(w.is_pair() && w.is_ok(f));
             w.read_all();
             w.run(100_000);

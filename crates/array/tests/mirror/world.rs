@@ -145,7 +145,7 @@ impl Subject for Setup {
         world.counter(MEMBER[leg]) == 1
     }
     fn departures(world: &World) -> u64 {
-        world.counter("solos")
+        world.counter("degraded_transitions")
     }
 }
 

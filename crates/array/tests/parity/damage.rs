@@ -74,7 +74,7 @@ fn each_damaged_sector_of_the_data_in_a_journal_is_made_from_the_other_legs() {
             }
             w.disk(leg).rot(sector);
             assert_eq!(w.start(&FIGURES[..4]), whole, "leg {leg}, slot {slot}, sector {sector}");
-            made += w.counter("records_mended");
+            made += w.counter("records_repaired");
             lost += w.counter("sectors_lost");
             w.read_all();
             w.pass(Span::from_secs(60));

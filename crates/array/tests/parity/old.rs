@@ -212,7 +212,7 @@ fn from_another_history(seed: u64, openings: u64, writes: u64) -> World {
 }
 
 fn leg_is_on_record(w: &mut World) {
-    while w.counter("legs_taken_in") == 0 || w.counter("legs_on_record") == 0 {
+    while w.counter("legs_joined") == 0 || w.counter("legs_on_record") == 0 {
         assert!(w.step(), "leg c joins");
     }
 }

@@ -129,7 +129,7 @@ fn a_blank_leg_is_rebuilt_and_the_mark_survives_a_cut() {
     w.lose(1);
     w.disk(1).wipe();
     w.back(1);
-    while w.counter("legs_taken_in") == 0 || w.counter("bytes_to_rebuild") > 600 << 10 {
+    while w.counter("legs_joined") == 0 || w.counter("bytes_to_rebuild") > 600 << 10 {
         assert!(w.step());
     }
     let left = w.counter("bytes_to_rebuild");
@@ -388,7 +388,7 @@ fn a_lost_sector_is_made_once_the_other_leg_reads_again() {
     fails(&mut w, 106);
     w.disk(0).bad.clear();
     w.run(2000);
-    assert_eq!(figures(&w, &["lost_sectors", "sectors_mended"]), [0, 1]);
+    assert_eq!(figures(&w, &["lost_sectors", "sectors_repaired"]), [0, 1]);
     for sector in [98, 106] {
         let r = w.read(sector, 1);
         done(&mut w, r);
@@ -595,7 +595,7 @@ fn near_the_bound_of_the_count_of_changes_no_leg_joins_and_starts_go_on() {
         done(&mut w, a);
         w.back(2);
         w.run(100_000);
-        assert_eq!(figures(&w, &["legs_taken_in", "legs_refused"]), [u64::from(joins), u64::from(!joins)]);
+        assert_eq!(figures(&w, &["legs_joined", "legs_refused"]), [u64::from(joins), u64::from(!joins)]);
         w.close();
         w.cut();
         w.open(OpenHow::default()).expect("the others are current");
@@ -691,7 +691,7 @@ fn a_start_ends_without_a_leg_whose_superblocks_cannot_be_read() {
         w.open(how).expect("the others are current");
         w.run(100_000);
         // It has failed, so nothing is asked of it any more: it does not pass for a blank one.
-        assert_eq!(figures(&w, &["legs_missing", "legs_taken_in", "legs_refused"]), [1, 0, 0]);
+        assert_eq!(figures(&w, &["legs_missing", "legs_joined", "legs_refused"]), [1, 0, 0]);
         w.read_all();
         assert_eq!(w.wrong, None);
     }

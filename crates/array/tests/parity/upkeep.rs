@@ -98,7 +98,7 @@ fn data_stay(mut w: World) -> Result<(), String> {
         return Err("scrub_mends_parity: a scrub has changed data".into());
     }
     assert_eq!(w.counter("scrub_differing_blocks"), 2, "two rows of one block each");
-    assert!(w.counter("scrub_mended_bytes") > 0);
+    assert!(w.counter("scrub_repaired_bytes") > 0);
     let differ = w.notices.iter().find(|n| matches!(n, Notice::Differ { .. }));
     assert!(differ.is_some_and(|n| format!("{n:?}").contains("mends: true")), "{differ:?}");
     w.check_parity();
@@ -121,7 +121,7 @@ fn with_report_nothing_is_written() {
     w.corrupt(1, 30, 20);
     let odd = w.odd();
     w.pass(Span::from_ms(15));
-    assert!(w.counter("scrub_differing_blocks") >= 3 && w.counter("scrub_mended_bytes") == 0);
+    assert!(w.counter("scrub_differing_blocks") >= 3 && w.counter("scrub_repaired_bytes") == 0);
     assert!(odd.is_some() && w.odd() == odd);
     assert_eq!(w.wrong, None);
 }

@@ -405,7 +405,7 @@ impl Buffer {
         let Tally { buffered, rewritten, through, destages, destaged, failed, most, padded } = self.tally;
         for (name, value) in [
             ("dirty_blocks", self.len() as u64),
-            ("dirty_blocks_most", most),
+            ("dirty_blocks_max", most),
             ("buffered_blocks", buffered),
             ("rewritten_blocks", rewritten),
             ("writes_through", through),

@@ -105,6 +105,11 @@ pub enum Command {
         after_help = "Examples:\n  nandu list\n  nandu list devices\n  nandu list ssd\n  nandu list generators --json"
     )]
     List(ListArgs),
+    /// Say what an option of stack files is: unit, range, default, and which devices have it
+    #[command(
+        after_help = "Examples:\n  nandu explain spare_factor\n  nandu explain device.ssd.gc.threshold\n  nandu explain chunk --json"
+    )]
+    Explain(KeyArgs),
     /// Check stack files and show their devices with capacities and limits
     #[command(
         after_help = "Examples:\n  nandu check page-map\n  nandu check stacks/stripe.toml --set device.stripe.chunk=128KiB\n  nandu check page-map --print"
@@ -828,6 +833,17 @@ pub struct ListArgs {
     /// options of a device or policy, what there is to say of any other. Everything without it
     #[arg(value_name = "WHAT|NAME")]
     pub what: Option<String>,
+    /// Print JSON with stable field names
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `nandu explain`.
+#[derive(Args, Debug)]
+pub struct KeyArgs {
+    /// The option: its last word, its path below a device, or its path in a stack file
+    #[arg(value_name = "KEY")]
+    pub key: String,
     /// Print JSON with stable field names
     #[arg(long)]
     pub json: bool,

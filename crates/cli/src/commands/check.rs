@@ -38,7 +38,7 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     }
     if args.json {
         let stacks = checked.iter().map(|(opened, built)| Checked::of(opened, built)).collect();
-        return output::print_json(&AllChecked { schema: 1, stacks });
+        return output::print_json(&AllChecked { schema: nandu_sim::result::SCHEMA, stacks });
     }
     let texts: Vec<String> = checked.iter().map(|(opened, built)| show(opened, built)).collect();
     output::print(&texts.join("\n"))

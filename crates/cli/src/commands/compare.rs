@@ -72,7 +72,7 @@ pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
         (true, [one]) => output::print_json(&Race::of(one))?,
         (true, all) => {
             let all: Vec<Race<'_>> = all.iter().map(|rows| Race::of(rows)).collect();
-            output::print_json(&serde_json::json!({ "schema": 1, "races": all }))?;
+            output::print_json(&serde_json::json!({ "schema": nandu_sim::result::SCHEMA, "races": all }))?;
         }
         (false, _) => {}
     }
@@ -88,12 +88,12 @@ pub fn table(rows: &[Row]) -> Table {
     let heads = ["<stack", "mean", "p99", "p99.9", "max", "read p99", "write p99", "IOPS", "WAF", "<state"];
     let mut table = Table::new(heads);
     for row in rows {
-        let (r, l) = (&row.result, &row.result.all);
+        let (r, l) = (&row.result, &row.result.total);
         let times = [l.mean_ns, l.p99_ns, l.p99_9_ns, l.max_ns].map(time);
         let of = |l: &Latency| if l.requests > 0 { time(l.p99_ns) } else { "-".into() };
         let waf = r.waf_thousandths.map_or_else(|| "-".into(), thousandths);
-        let cells = [row.label.clone()].into_iter().chain(times).chain([of(&r.reads), of(&r.writes)]);
-        table.row(cells.chain([per_second(r.all.requests, r.span_ns), waf, r.state.name().into()]));
+        let cells = [row.label.clone()].into_iter().chain(times).chain([of(&r.read), of(&r.write)]);
+        table.row(cells.chain([per_second(r.total.requests, r.duration_ns), waf, r.state.name().into()]));
     }
     table
 }
@@ -117,10 +117,10 @@ fn tenants(rows: &[Row]) -> String {
     }
     for row in several() {
         for tenant in &row.result.tenants {
-            let (l, device) = (&tenant.all, &tenant.device);
+            let (l, device) = (&tenant.total, &tenant.device);
             let of = |l: &Latency| if l.requests > 0 { time(l.p99_ns) } else { "-".into() };
             let times =
-                [time(l.mean_ns), time(l.p99_ns), time(l.max_ns), of(&tenant.reads), of(&tenant.writes)];
+                [time(l.mean_ns), time(l.p99_ns), time(l.max_ns), of(&tenant.read), of(&tenant.write)];
             let shares = [device.share_thousandths, device.wanted_thousandths].map(percent);
             let names = [row.label.clone(), tenant.name.clone()];
             table.row(names.into_iter().chain(times).chain(shares));
@@ -134,7 +134,7 @@ pub fn load_line(rows: &[Row]) -> String {
     let loads = grouped(rows, |row| {
         let loads = row.result.provenance.workloads.iter().map(|w| {
             let hash = short_hash(&w.trace_hash);
-            format!("{} ({}, {hash}), {}, fit {}", w.source, w.origin, w.pace, w.fit)
+            format!("{} ({}, {hash}), {}, fit {}", w.source, w.origin, w.arrival, w.fit)
         });
         loads.collect::<Vec<_>>().join("; ")
     });

@@ -199,7 +199,7 @@ fn print(args: &CreateArgs, over: &OverFiles, unused: &[u64]) -> Result<(), Fail
             })
             .collect();
         return output::print_json(&json!({
-            "schema": 1, "stack": shown.to_string(), "kind": over.kind, "set": set, "export": over.export, "members": members,
+            "schema": nandu_sim::result::SCHEMA, "stack": shown.to_string(), "kind": over.kind, "set": set, "export": over.export, "members": members,
         }));
     }
     let mut table = Table::new(["<member", "size", "<file"]);

@@ -175,7 +175,7 @@ fn status(answer: &Value) -> String {
     for (device, of) in answer["devices"].as_object().into_iter().flatten() {
         let open = if of["open"] == true { "open" } else { "closed" };
         let state = of["health"].as_str().or(of["state"].as_str()).unwrap_or(open);
-        let mean = of["latency_ns_mean"].as_u64().map_or_else(|| "-".into(), time);
+        let mean = of["latency_mean_ns"].as_u64().map_or_else(|| "-".into(), time);
         devices.row([
             name(device),
             word(&of["kind"]),
@@ -241,7 +241,7 @@ mod tests {
         json!({
             "kind": "file", "open": true, "state": state, "failed": 123_456_789_012_u64,
             "requests": { "read": 9_999_999_999_u64, "write": u64::MAX },
-            "bytes": { "read": u64::MAX, "write": 1_234_567_890_123_u64 }, "latency_ns_mean": 123_456_789,
+            "bytes": { "read": u64::MAX, "write": 1_234_567_890_123_u64 }, "latency_mean_ns": 123_456_789,
         })
     }
 

@@ -6,34 +6,43 @@
 
 use crate::args::DiffArgs;
 use crate::failure::Failure;
-use crate::format::{count, energy, plural, short_hash, size, thousandths, time, times, words};
+use crate::format::{bandwidth, count, energy, plural, short_hash, size, time, times, words};
 use crate::output::{self, Kind};
 use crate::report::{page, svg::escape, tables};
 use crate::table::Table;
 use crate::talk::Talk;
+use nandu_sim::result::SCHEMA;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Lists that are not compared.
-const LEFT_OUT: [&str; 8] =
-    ["windows", "histogram", "over_time", "rounds", "slowest", "charges", "path_total_ns", "schema"];
+const LEFT_OUT: [&str; 8] = [
+    "intervals",
+    "histogram",
+    "over_time",
+    "rounds",
+    "slowest",
+    "charges",
+    "latency_breakdown_total_ns",
+    "schema",
+];
 /// What members of a list are known by.
 const NAMED_BY: [&str; 6] = ["label", "name", "settings", "state", "export", "bound"];
 /// Ends of paths that come first, in this order.
 const FIRST: [&str; 12] = [
     "state",
     "saturated",
-    "all.mean_ns",
-    "all.p99_ns",
-    "all.p99_9_ns",
-    "reads.p99_ns",
-    "writes.p99_ns",
-    "iops",
-    "bytes_per_second",
-    "waf_thousandths",
-    "first_block.years_thousandths",
+    "total.lat_ns.mean",
+    "total.lat_ns.p99",
+    "total.lat_ns.p99.9",
+    "read.lat_ns.p99",
+    "write.lat_ns.p99",
+    "total.iops",
+    "total.bw_bytes",
+    "waf",
+    "first_block.years",
     "energy.total_nj",
 ];
 /// Most rows that are shown without `--all`.
@@ -44,6 +53,8 @@ const ROWS: usize = 30;
 #[serde(untagged)]
 enum Leaf {
     Number(f64),
+    /// A ratio, written with decimals.
+    Ratio(f64),
     Word(String),
 }
 
@@ -83,7 +94,9 @@ pub fn diff(args: &DiffArgs, talk: Talk) -> Result<(), Failure> {
             continue;
         }
         let ratio = match (a, b) {
-            (Some(Leaf::Number(a)), Some(Leaf::Number(b))) if *a > 0.0 => Some(b / a),
+            (Some(Leaf::Number(a) | Leaf::Ratio(a)), Some(Leaf::Number(b) | Leaf::Ratio(b))) if *a > 0.0 => {
+                Some(b / a)
+            }
             _ => None,
         };
         if ratio.is_some_and(|r| (r - 1.0).abs() * 100.0 < args.above) {
@@ -108,7 +121,7 @@ pub fn diff(args: &DiffArgs, talk: Talk) -> Result<(), Failure> {
     }
     if args.out.json {
         output::print_json(&serde_json::json!({
-            "schema": 1, "origins": origins, "figures": figures, "same": same,
+            "schema": SCHEMA, "origins": origins, "figures": figures, "same": same,
         }))?;
     } else {
         output::print(&text(&origins, &figures, (total, same)))?;
@@ -146,7 +159,7 @@ fn rank(change: &Change) -> f64 {
 
 /// The commands whose results are compared, by keys that only theirs have.
 const COMMANDS: [(&str, &[&str]); 5] = [
-    ("run", &["provenance", "all"]),
+    ("run", &["provenance", "total"]),
     ("compare", &["baseline", "stacks"]),
     ("compare", &["races"]),
     ("sweep", &["sweep", "rows"]),
@@ -161,6 +174,14 @@ fn leaves(path: &Path) -> Result<(BTreeMap<String, Leaf>, &'static str), Failure
             "results are written by --json, for example `nandu run STACK --trace TRACE --json > a.json`",
         )
     })?;
+    let schema = value.get("schema").and_then(Value::as_u64).unwrap_or(0);
+    if schema != u64::from(SCHEMA) && value.get("schema").is_some() {
+        let message =
+            format!("{}: a result of schema {schema}; this version compares schema {SCHEMA}", path.display());
+        return Err(Failure::input(message).with_help(
+            "run it again with this version, or compare it with the version of Nandu that wrote it",
+        ));
+    }
     let is_of = |keys: &[&str]| keys.iter().all(|key| value.get(key).is_some());
     let Some((command, _)) = COMMANDS.iter().find(|(_, keys)| is_of(keys)) else {
         let message =
@@ -184,8 +205,7 @@ fn name_figures(sweep: &mut Value) {
         let unit = match of("unit") {
             "ns" => "_ns",
             "nJ" => "_nj",
-            "years/1000" => "_years_thousandths",
-            "1/1000" => "_thousandths",
+            "years" => "_years",
             "B" => "_bytes",
             _ => "",
         };
@@ -213,7 +233,16 @@ fn flatten(path: String, value: &Value, out: &mut BTreeMap<String, Leaf>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map.iter().filter(|(key, _)| !LEFT_OUT.contains(&key.as_str())) {
-                flatten(under(key), value, out);
+                match (key.as_str(), value) {
+                    // As people call them: `99.900000` is p99.9.
+                    ("percentile", Value::Object(percentiles)) => {
+                        for (key, value) in percentiles {
+                            let short = key.trim_end_matches('0').trim_end_matches('.');
+                            flatten(under(&format!("p{short}")), value, out);
+                        }
+                    }
+                    _ => flatten(under(key), value, out),
+                }
             }
         }
         Value::Array(items) => {
@@ -228,7 +257,8 @@ fn flatten(path: String, value: &Value, out: &mut BTreeMap<String, Leaf>) {
         }
         Value::Null => {}
         Value::Number(n) => {
-            out.insert(path, Leaf::Number(n.as_f64().unwrap_or(0.0)));
+            let figure = n.as_f64().unwrap_or(0.0);
+            out.insert(path, if n.is_f64() { Leaf::Ratio(figure) } else { Leaf::Number(figure) });
         }
         Value::Bool(b) => {
             out.insert(path, Leaf::Word(if *b { "yes" } else { "no" }.into()));
@@ -256,19 +286,19 @@ fn shown(path: &str, leaf: Option<&Leaf>) -> String {
         None => "-".into(),
         Some(Leaf::Word(hash)) if path.ends_with("hash") => short_hash(hash).into(),
         Some(Leaf::Word(word)) => word.clone(),
+        Some(Leaf::Ratio(n)) if path.ends_with("years") => format!("{n:.3} years"),
+        Some(Leaf::Ratio(n)) => format!("{n:.3}"),
         Some(Leaf::Number(n)) => {
             let whole = n.round().max(0.0) as u64;
             let ends = |end: &str| path.ends_with(end);
             if n.fract() != 0.0 || *n < 0.0 {
                 format!("{n}")
-            } else if ends("_ns") || path.contains("path_mean_ns.") || path.contains("busy_ns.") {
+            } else if ends("_ns") || (path.contains("_ns.") && !ends(".N")) {
                 time(whole)
             } else if ends("_nj") || path.contains("_nj.") {
                 energy(whole)
-            } else if ends("years_thousandths") {
-                format!("{} years", thousandths(whole))
-            } else if ends("_thousandths") {
-                thousandths(whole)
+            } else if ends("bw_bytes") {
+                bandwidth(whole)
             } else if ends("bytes") || path.contains(".bytes.") {
                 size(whole)
             } else {
@@ -290,9 +320,9 @@ fn factor(ratio: Option<f64>) -> String {
 
 fn cells(change: &Change) -> [String; 4] {
     let of = |leaf: &Option<Leaf>| shown(&change.figure, leaf.as_ref());
-    let name = change.figure.trim_end_matches("_thousandths").trim_end_matches("_ns").trim_end_matches("_nj");
-    // `p99_9` is a percentile; a path to a mean says its unit in the figure.
-    let name = name.replace("p99_9", "p99.9").replace("_ns.", ".");
+    let name = change.figure.trim_end_matches("_ns").trim_end_matches("_nj");
+    // The figure says its unit; what is said of a latency is said of it without the word.
+    let name = name.replace("lat_ns.", "").replace("_ns.", ".");
     [words(&name), of(&change.before), of(&change.after), factor(change.ratio)]
 }
 
@@ -359,16 +389,25 @@ mod tests {
     }
 
     #[test]
+    fn percentiles_are_called_as_people_call_them() {
+        let keys = json!({ "percentile": { "50.000000": 1, "99.900000": 2 }, "N": 3 });
+        let leaves = of(json!({ "total": { "lat_ns": keys } }));
+        let names: Vec<&str> = leaves.keys().map(String::as_str).collect();
+        assert_eq!(names, ["total.lat_ns.N", "total.lat_ns.p50", "total.lat_ns.p99.9"]);
+    }
+
+    #[test]
     fn members_of_lists_are_matched_by_name() {
-        let a =
-            of(json!({ "stacks": [{ "label": "x", "n": 1 }, { "label": "y", "n": 2 }], "windows": [1, 2] }));
+        let a = of(
+            json!({ "stacks": [{ "label": "x", "n": 1 }, { "label": "y", "n": 2 }], "intervals": [1, 2] }),
+        );
         let b = of(json!({ "stacks": [{ "label": "y", "n": 2 }, { "label": "x", "n": 1 }] }));
         assert!(a == b && a.len() == 4);
     }
 
     #[test]
     fn points_of_sweeps_are_matched_by_steps_and_figures_by_their_columns() {
-        let sweep = |columns: [(&str, &str); 2], rows: [(&str, [u64; 2]); 2]| {
+        let sweep = |columns: [(&str, &str); 2], rows: [(&str, [f64; 2]); 2]| {
             let columns = columns.map(|(name, unit)| json!({ "name": name, "unit": unit }));
             let rows = rows.map(|(step, figures)| {
                 json!({ "point": 7, "id": step, "steps": ["0.1", step], "figures": figures, "state": "steady" })
@@ -377,11 +416,12 @@ mod tests {
             name_figures(&mut value);
             of(value)
         };
-        let a = sweep([("p99", "ns"), ("waf", "1/1000")], [("p", [5, 1200]), ("q", [7, 1300])]);
-        let b = sweep([("waf", "1/1000"), ("p99", "ns")], [("q", [1300, 7]), ("r", [1400, 9])]);
-        assert_eq!(a.get("rows.0_1 q.p99_ns"), Some(&Leaf::Number(7.0)));
+        let a = sweep([("p99", "ns"), ("waf", "1")], [("p", [5.0, 1.2]), ("q", [7.0, 1.3])]);
+        let b = sweep([("waf", "1"), ("p99", "ns")], [("q", [1.3, 7.0]), ("r", [1.4, 9.0])]);
+        assert_eq!(a.get("rows.0_1 q.p99_ns"), Some(&Leaf::Ratio(7.0)));
         assert_eq!(a.get("rows.0_1 q.p99_ns"), b.get("rows.0_1 q.p99_ns"));
-        assert_eq!(a.get("rows.0_1 q.waf_thousandths"), b.get("rows.0_1 q.waf_thousandths"));
+        assert_eq!(a.get("rows.0_1 q.waf"), b.get("rows.0_1 q.waf"));
+        assert_eq!(a.get("rows.0_1 q.waf"), Some(&Leaf::Ratio(1.3)));
         assert_eq!(
             (a.get("best"), b.get("best")),
             (Some(&Leaf::Word("0_1 q".into())), Some(&Leaf::Word("0_1 r".into())))
@@ -395,8 +435,10 @@ mod tests {
 
     #[test]
     fn figures_have_units_and_the_asked_for_ones_come_first() {
-        assert_eq!(shown("all.p99_ns", Some(&Leaf::Number(1_500_000.0))), "1.50 ms");
-        assert_eq!(shown("waf_thousandths", Some(&Leaf::Number(1043.0))), "1.043");
+        assert_eq!(shown("total.lat_ns.p99", Some(&Leaf::Number(1_500_000.0))), "1.50 ms");
+        assert_eq!(shown("waf", Some(&Leaf::Ratio(1.043))), "1.043");
+        assert_eq!(shown("total.lat_ns.N", Some(&Leaf::Number(7.0))), "7");
+        assert_eq!(shown("lifetime.first_block.years", Some(&Leaf::Ratio(2.5))), "2.500 years");
         assert_eq!(shown("x.bytes", Some(&Leaf::Number(4096.0))), "4 KiB");
         assert_eq!(
             [factor(Some(1.25)), factor(Some(3.0)), factor(Some(0.25)), factor(None)],
@@ -408,20 +450,20 @@ mod tests {
             after: None,
             ratio: Some(ratio),
         };
-        assert!(rank(&change("all.p99_ns", 1.01)) < rank(&change("layers.ssd.counters.x", 50.0)));
+        assert!(rank(&change("total.lat_ns.p99", 1.01)) < rank(&change("layers.ssd.counters.x", 50.0)));
         assert!(rank(&change("a", 0.1)) < rank(&change("b", 2.0)));
         let named = |figure: &str| cells(&change(figure, 2.0))[0].clone();
         assert_eq!(
-            [named("all.p99_9_ns"), named("reads.path_mean_ns.gc"), named("waf_thousandths")],
-            ["all.p99.9", "reads.path mean.gc", "waf"]
+            [named("total.lat_ns.p99.9"), named("read.latency_breakdown_ns.gc"), named("duration_ns")],
+            ["total.p99.9", "read.latency breakdown.gc", "duration"]
         );
         assert_eq!(
             [
-                without_tenant("tenants.data.all.mean_ns"),
+                without_tenant("tenants.data.total.lat_ns.mean"),
                 without_tenant("stacks.x.tenants.a.iops"),
                 without_tenant("iops")
             ],
-            [Some("all.mean_ns".into()), Some("stacks.x.iops".into()), None]
+            [Some("total.lat_ns.mean".into()), Some("stacks.x.iops".into()), None]
         );
     }
 }

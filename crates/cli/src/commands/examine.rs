@@ -119,5 +119,5 @@ fn to_json(found: &[Examined], sets: &[Set]) -> Value {
             })
         })
         .collect();
-    json!({ "schema": 1, "files": files, "sets": sets })
+    json!({ "schema": nandu_sim::result::SCHEMA, "files": files, "sets": sets })
 }

@@ -40,6 +40,7 @@ pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Advise(args) => return advise::advise(&args, talk),
         Command::Reproduce(args) => reproduce::reproduce(&args, talk),
         Command::List(args) => list::list(&args),
+        Command::Explain(args) => list::explain(&args),
         Command::Check(args) => check::check(&args),
         Command::Examine(args) => examine::examine(&args),
         Command::Create(args) => create::create(&args),

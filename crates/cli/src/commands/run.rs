@@ -78,7 +78,7 @@ fn alone(plan: &Plan, shared: &mut RunResult, talk: Talk) -> Result<(), Failure>
     let bar = talk.runs(plan.options.workloads.iter().map(|w| Length::of([(requests_of(w), w.pace())])));
     for (place, workload) in plan.options.workloads.iter().enumerate() {
         let tenant = usize::from(stack.exports[workload.export].tenant.0) - 1;
-        let (own, measured) = (measured(&shared.tenants[tenant].all), measured(&shared.all).max(1));
+        let (own, measured) = (measured(&shared.tenants[tenant].total), measured(&shared.total).max(1));
         let of_all = u128::from(plan.options.warm_up) * u128::from(own) / u128::from(measured);
         // Something is left to measure.
         let warm_up = workload.warm_up.saturating_add(of_all as u64).min(requests_of(workload) - 1);
@@ -89,8 +89,8 @@ fn alone(plan: &Plan, shared: &mut RunResult, talk: Talk) -> Result<(), Failure>
         let extension = Extension { least: turns, most: turns, renew: vec![renew] };
         let options = RunOptions { workloads: vec![workload], warm_up: 0, extension, ..plan.options.clone() };
         let result = nandu_sim::run(stack, &options, bar.follow())?;
-        seen[tenant].0 += u128::from(result.all.mean_ns) * u128::from(result.all.requests);
-        seen[tenant].1 += u128::from(result.all.requests);
+        seen[tenant].0 += u128::from(result.total.mean_ns) * u128::from(result.total.requests);
+        seen[tenant].1 += u128::from(result.total.requests);
     }
     bar.clear();
     for (tenant, (total, requests)) in shared.tenants.iter_mut().zip(seen) {
@@ -139,11 +139,11 @@ pub fn summary(label: &str, result: &RunResult) -> String {
 }
 
 fn head(out: &mut String, label: &str, result: &RunResult) {
-    let all = &result.all;
+    let all = &result.total;
     let mut headline = vec![
         format!("mean {}", time(all.mean_ns)),
         format!("p99 {}", time(all.p99_ns)),
-        format!("{} IOPS", per_second(all.requests, result.span_ns)),
+        format!("{} IOPS", per_second(all.requests, result.duration_ns)),
     ];
     headline.extend(result.waf_thousandths.map(|waf| format!("WAF {}", thousandths(waf))));
     let life = result.lifetime.as_ref().and_then(|l| l.first_block);
@@ -158,8 +158,8 @@ fn head(out: &mut String, label: &str, result: &RunResult) {
     let _ = writeln!(out, "{label}: {}", headline.join(", "));
     let mut facts = vec![
         plural(all.requests, "request"),
-        format!("in {}", time(result.span_ns)),
-        bandwidth(result.bytes_per_second),
+        format!("in {}", time(result.duration_ns)),
+        bandwidth(all.bytes_per_second),
     ];
     if let Some(drive) =
         result.drive_waf_thousandths.filter(|_| result.drive_waf_thousandths != result.waf_thousandths)
@@ -181,11 +181,16 @@ fn head(out: &mut String, label: &str, result: &RunResult) {
 
 /// The classes of requests that occurred.
 fn classes(result: &RunResult) -> Vec<(&'static str, &Latency)> {
-    let parts = [("reads", &result.reads), ("writes", &result.writes), ("others", &result.others)];
+    let parts = [
+        ("reads", &result.read),
+        ("writes", &result.write),
+        ("trims", &result.trim),
+        ("flushes", &result.flush),
+    ];
     let used: Vec<_> = parts.into_iter().filter(|(_, l)| l.requests > 0).collect();
     match used.len() {
-        0 | 1 if result.all.requests > 0 => used,
-        _ => std::iter::once(("all", &result.all)).chain(used).collect(),
+        0 | 1 if result.total.requests > 0 => used,
+        _ => std::iter::once(("all", &result.total)).chain(used).collect(),
     }
 }
 
@@ -212,14 +217,15 @@ fn latencies(result: &RunResult) -> Table {
 
 fn where_time_went(result: &RunResult) -> Table {
     let classes = classes(result);
-    let total = |phase: Phase| result.all.path_total_ns.get(phase.name()).copied().unwrap_or(0);
+    let total =
+        |phase: Phase| result.total.latency_breakdown_total_ns.get(phase.name()).copied().unwrap_or(0);
     let phases: Vec<Phase> = Phase::ALL.into_iter().filter(|&p| total(p) > 0).collect();
     let names: Vec<String> = phases.iter().map(|p| words(p.name())).collect();
     let mut table =
         Table::new(["<where the time went", "mean"].into_iter().chain(names.iter().map(String::as_str)));
     for (name, l) in classes {
         let parts: Vec<u64> =
-            phases.iter().map(|p| l.path_total_ns.get(p.name()).copied().unwrap_or(0)).collect();
+            phases.iter().map(|p| l.latency_breakdown_total_ns.get(p.name()).copied().unwrap_or(0)).collect();
         let cells = shares(&parts).into_iter().map(percent);
         table.row([name.to_string(), time(l.mean_ns)].into_iter().chain(cells));
     }
@@ -249,7 +255,7 @@ fn tenants(result: &RunResult) -> Table {
         return table;
     }
     for tenant in &result.tenants {
-        let (l, device) = (&tenant.all, &tenant.device);
+        let (l, device) = (&tenant.total, &tenant.device);
         let times = [l.mean_ns, l.p50_ns, l.p99_ns, l.p99_9_ns, l.max_ns];
         let name = [tenant.name.clone(), count(device.weight.into()), count(l.requests)];
         let shares = [device.share_thousandths, device.wanted_thousandths].map(percent);
@@ -307,15 +313,15 @@ fn layers(result: &RunResult) -> Table {
             size(layer.bytes.values().sum()),
             time(layer.latency_mean_ns),
             time(layer.latency_max_ns),
-            busy(layer, result.span_ns),
+            busy(layer, result.duration_ns),
         ]);
     }
     table
 }
 
-fn busy(layer: &LayerResult, span_ns: u64) -> String {
+fn busy(layer: &LayerResult, duration_ns: u64) -> String {
     let used = layer.busy_ns.iter().filter(|&(_, &ns)| ns > 0);
-    let average = |ns: u64| three(ns as f64 / span_ns.max(1) as f64);
+    let average = |ns: u64| three(ns as f64 / duration_ns.max(1) as f64);
     used.map(|(resource, &ns)| format!("{} {resource}s", average(ns))).collect::<Vec<_>>().join(", ")
 }
 
@@ -368,7 +374,7 @@ pub fn provenance(result: &RunResult) -> String {
             w.source,
             w.origin,
             short_hash(&w.trace_hash),
-            w.pace,
+            w.arrival,
             w.fit,
             w.export
         );
@@ -379,7 +385,7 @@ pub fn provenance(result: &RunResult) -> String {
         p.stack,
         short_hash(&p.stack_hash),
         p.precondition,
-        plural(p.warm_up_requests, "request"),
+        plural(p.warmup_requests, "request"),
         p.seed,
         p.version
     );

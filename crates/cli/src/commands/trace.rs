@@ -52,7 +52,9 @@ fn info(args: &InfoArgs, talk: Talk) -> Result<(), Failure> {
         all.push(Measured { content_hash, meta: trace.meta().clone(), stats });
     }
     if args.json {
-        return output::print_json(&serde_json::json!({ "schema": 1, "traces": all }));
+        return output::print_json(
+            &serde_json::json!({ "schema": nandu_sim::result::SCHEMA, "traces": all }),
+        );
     }
     let mut text = figures(&all);
     if args.streams {
@@ -87,7 +89,7 @@ fn figures(all: &[Measured]) -> String {
     row("writes in all", &|m| share(m.stats.write_percent));
     row("read", &|m| size(m.stats.read_bytes));
     row("written", &|m| size(m.stats.written_bytes));
-    row("span", &|m| m.stats.span_ns.map_or_else(|| "order only".into(), time));
+    row("span", &|m| m.stats.duration_ns.map_or_else(|| "order only".into(), time));
     row("mean inter-arrival", &|m| {
         m.stats.interarrival_mean_ns.map_or_else(|| "-".into(), |ns| time(ns as u64))
     });

@@ -102,7 +102,7 @@ fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
             let seed = found.map_or_else(String::new, |f| count(f.seed));
             table.row([plant.name.to_string(), plant.breaks.into(), by.into(), seed]);
             rows.push(json!({
-                "fault": plant.name, "breaks": plant.breaks, "seed": found.map(|f| f.seed),
+                "name": plant.name, "breaks": plant.breaks, "seed": found.map(|f| f.seed),
                 "invariant": found.map(|f| f.violation.invariant), "what": found.map(|f| &f.violation.what),
             }));
             if found.is_none() {
@@ -113,7 +113,7 @@ fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     bar.clear();
     if args.json {
         output::print_json(
-            &json!({ "schema": 1, "seeds": args.seeds, "crash": args.crash, "plants": rows }),
+            &json!({ "schema": nandu_sim::result::SCHEMA, "seeds": args.seeds, "crash": args.crash, "bugs": rows }),
         )?;
     } else {
         output::print(&table.to_string())?;

@@ -38,7 +38,14 @@ pub fn probe(path: &Path, seed: u64, talk: Talk) -> Result<Figures, Failure> {
     }
     bar.clear();
     let profile = profile(&sizes);
-    Ok(Figures { schema: 1, target: path.display().to_string(), kind: "device", sizes, depths, profile })
+    Ok(Figures {
+        schema: nandu_sim::result::SCHEMA,
+        target: path.display().to_string(),
+        kind: "device",
+        sizes,
+        depths,
+        profile,
+    })
 }
 
 /// Nanoseconds of the reads of each size.

@@ -38,10 +38,17 @@ pub fn probe(opened: &Opened, export: Option<&str>, seed: u64) -> Result<Figures
     for outstanding in DEPTHS {
         let offsets = drawn_offsets(outstanding, room, seed);
         let (result, _) = reads(opened, export, &offsets, SIZES[0], outstanding, seed)?;
-        depths.push(ByDepth { outstanding, iops: result.iops, p50_ns: result.all.p50_ns });
+        depths.push(ByDepth { outstanding, iops: result.total.iops, p50_ns: result.total.p50_ns });
     }
     let profile = profile(&sizes);
-    Ok(Figures { schema: 1, target: opened.label.clone(), kind: "simulated", sizes, depths, profile })
+    Ok(Figures {
+        schema: nandu_sim::result::SCHEMA,
+        target: opened.label.clone(),
+        kind: "simulated",
+        sizes,
+        depths,
+        profile,
+    })
 }
 
 fn reads(

@@ -58,12 +58,12 @@ pub fn phases(rows: &[Row]) -> String {
     let of = |path: &BTreeMap<&'static str, u64>, p: Phase| path.get(p.name()).copied().unwrap_or(0);
     let used: Vec<Phase> = Phase::ALL
         .into_iter()
-        .filter(|&p| rows.iter().any(|r| of(&r.result.all.path_total_ns, p) > 0))
+        .filter(|&p| rows.iter().any(|r| of(&r.result.total.latency_breakdown_total_ns, p) > 0))
         .collect();
     let mut bars = Vec::new();
     for row in rows {
-        let l = &row.result.all;
-        let totals: Vec<u64> = used.iter().map(|&p| of(&l.path_total_ns, p)).collect();
+        let l = &row.result.total;
+        let totals: Vec<u64> = used.iter().map(|&p| of(&l.latency_breakdown_total_ns, p)).collect();
         let parts = used.iter().zip(shares(&totals)).zip(&totals).map(|((p, share), &total)| {
             let mean = time(total / l.requests.max(1));
             (
@@ -97,7 +97,7 @@ pub fn busy(rows: &[Row]) -> String {
     for row in rows {
         for layer in row.result.layers.iter().rev() {
             for (resource, by_work) in charges(layer) {
-                let average = |ns: u64| ns as f64 / row.result.span_ns.max(1) as f64;
+                let average = |ns: u64| ns as f64 / row.result.duration_ns.max(1) as f64;
                 let mut parts = Vec::new();
                 for work in Work::ALL {
                     let units = average(by_work.get(work.name()).copied().unwrap_or(0));

@@ -65,14 +65,14 @@ const FIGURES: [Figure; 8] = [
     Figure {
         title: "Power of disks",
         label: "W, mean from sample to sample",
-        of: |device, times, i| Some(rate(device.counter("energy_mj")?, times, i)? / 1e3),
+        of: |device, times, i| Some(rate(device.counter("energy_nj")?, times, i)? / 1e9),
         sums: true,
         show: |v| if v == 0.0 { "0".into() } else { short(&three(v)) },
     },
     Figure {
         title: "Power of operations of bare flash",
         label: "mW, mean from sample to sample",
-        of: |device, times, i| Some(rate(device.counter("operations_energy_uj")?, times, i)? / 1e3),
+        of: |device, times, i| Some(rate(device.counter("operations_energy_nj")?, times, i)? / 1e6),
         sums: true,
         show: |v| if v == 0.0 { "0".into() } else { short(&three(v)) },
     },

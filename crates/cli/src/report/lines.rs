@@ -5,7 +5,7 @@ use super::scale::Scale;
 use crate::format::{count, time};
 use crate::verdict::Row;
 use nandu_sim::RunResult;
-use nandu_sim::result::WindowResult;
+use nandu_sim::result::IntervalResult;
 
 /// Points of all lines of a plot over time together: each says its figures when pointed at, which takes room.
 const POINTS: usize = 480;
@@ -22,7 +22,7 @@ fn names(rows: &[Row]) -> String {
 /// further nine.
 pub fn percentiles(rows: &[Row]) -> String {
     let measured = || rows.iter().map(|r| &r.result).filter(|r| !r.histogram.is_empty());
-    let (Some(lo), Some(hi)) = (measured().map(shortest).min(), measured().map(|r| r.all.max_ns).max())
+    let (Some(lo), Some(hi)) = (measured().map(shortest).min(), measured().map(|r| r.total.max_ns).max())
     else {
         return "<p>Nothing was read or written.</p>".into();
     };
@@ -52,7 +52,7 @@ pub fn percentiles(rows: &[Row]) -> String {
         chart.line(&series(i), &curve(&row.result, nines));
     }
     for (i, row) in rows.iter().enumerate() {
-        let l = &row.result.all;
+        let l = &row.result.total;
         let known = [
             (0.5, l.p50_ns, "p50"),
             (0.9, l.p90_ns, "p90"),
@@ -93,19 +93,19 @@ fn height(share: f64) -> f64 {
 fn curve(result: &RunResult, nines: f64) -> Vec<(f64, f64)> {
     let total = total(result) as f64;
     let mut below = 0;
-    let mut points = vec![(result.all.min_ns as f64, 0.0)];
+    let mut points = vec![(result.total.min_ns as f64, 0.0)];
     for &(bound, n) in &result.histogram {
         below += n;
         // The longest request stands where one in all of them stands.
         let left = (total - below as f64).max(1.0);
-        points.push((bound.min(result.all.max_ns) as f64, (total / left).log10().min(nines)));
+        points.push((bound.min(result.total.max_ns) as f64, (total / left).log10().min(nines)));
     }
     points
 }
 
 /// What a plot over time shows of a window, the text of its axis, and of its points.
 struct Figure {
-    of: fn(&WindowResult, u64) -> f64,
+    of: fn(&IntervalResult, u64) -> f64,
     label: &'static str,
     log: bool,
     show: fn(f64) -> String,
@@ -114,9 +114,9 @@ struct Figure {
 /// One history, as a line of a plot.
 struct Past<'a> {
     label: &'a str,
-    windows: &'a [WindowResult],
+    windows: &'a [IntervalResult],
     window_ns: u64,
-    span_ns: u64,
+    duration_ns: u64,
 }
 
 fn over_time(pasts: &[Past<'_>], whose: &str, figure: &Figure) -> String {
@@ -153,7 +153,7 @@ fn history(past: &Past<'_>, most: usize, figure: &Figure) -> Vec<(f64, f64)> {
     let joined = groups.map(|group| {
         let requests: u64 = group.iter().map(|w| w.requests).sum();
         let total: u128 = group.iter().map(|w| u128::from(w.latency_mean_ns) * u128::from(w.requests)).sum();
-        WindowResult {
+        IntervalResult {
             start_ns: group[0].start_ns,
             requests,
             bytes: group.iter().map(|w| w.bytes).sum(),
@@ -161,7 +161,7 @@ fn history(past: &Past<'_>, most: usize, figure: &Figure) -> Vec<(f64, f64)> {
             latency_max_ns: group.iter().map(|w| w.latency_max_ns).max().unwrap_or(0),
         }
     });
-    let covered = |w: &WindowResult| length.min(past.span_ns.saturating_sub(w.start_ns)).max(1);
+    let covered = |w: &IntervalResult| length.min(past.duration_ns.saturating_sub(w.start_ns)).max(1);
     joined
         .filter(|w| !figure.log || w.requests > 0)
         // A last sliver would show a rate that a handful of requests make.
@@ -176,9 +176,9 @@ pub fn histories(rows: &[Row]) -> String {
         .iter()
         .map(|row| Past {
             label: &row.label,
-            windows: &row.result.windows,
-            window_ns: row.result.window_ns,
-            span_ns: row.result.span_ns,
+            windows: &row.result.intervals,
+            window_ns: row.result.interval_ns,
+            duration_ns: row.result.duration_ns,
         })
         .collect();
     plots(&pasts, "stack")
@@ -190,12 +190,12 @@ pub fn tenants(rows: &[Row]) -> String {
     let pasts: Vec<Past<'_>> = result
         .tenants
         .iter()
-        .filter(|tenant| !tenant.windows.is_empty())
+        .filter(|tenant| !tenant.intervals.is_empty())
         .map(|tenant| Past {
             label: &tenant.name,
-            windows: &tenant.windows,
-            window_ns: tenant.window_ns,
-            span_ns: result.span_ns,
+            windows: &tenant.intervals,
+            window_ns: tenant.interval_ns,
+            duration_ns: result.duration_ns,
         })
         .collect();
     if pasts.len() < 2 {

@@ -78,10 +78,10 @@ fn lead(rows: &[Row]) -> String {
     let Some(first) = rows.first() else { return String::new() };
     let p = &first.result.provenance;
     let loads: Vec<String> =
-        p.workloads.iter().map(|w| format!("{} ({}, {})", w.source, w.origin, w.pace)).collect();
+        p.workloads.iter().map(|w| format!("{} ({}, {})", w.source, w.origin, w.arrival)).collect();
     format!(
         "{} on {}: {}. Nandu {}, seed {}.",
-        plural(first.result.all.requests, "request"),
+        plural(first.result.total.requests, "request"),
         plural(rows.len() as u64, "stack"),
         loads.join("; "),
         p.version,

@@ -64,7 +64,7 @@ pub fn summary(rows: &[Row]) -> String {
     ];
     let of = |l: &Latency| if l.requests > 0 { time(l.p99_ns) } else { "-".into() };
     let body = rows.iter().map(|row| {
-        let (r, l) = (&row.result, &row.result.all);
+        let (r, l) = (&row.result, &row.result.total);
         let mut cells = vec![
             row.label.clone(),
             row.verdict.clone(),
@@ -74,9 +74,9 @@ pub fn summary(rows: &[Row]) -> String {
             time(l.p99_ns),
             time(l.p99_9_ns),
             time(l.max_ns),
-            of(&r.reads),
-            of(&r.writes),
-            per_second(r.all.requests, r.span_ns),
+            of(&r.read),
+            of(&r.write),
+            per_second(r.total.requests, r.duration_ns),
             r.waf_thousandths.map_or_else(|| "-".into(), thousandths),
             if verdict::has_flash(r) { count(verdict::erases(r)) } else { "-".into() },
             verdict::busy_words(r),
@@ -103,7 +103,7 @@ pub fn details(row: &Row, open: bool) -> String {
     format!(
         "<details{open}><summary>{} <span>{}</span></summary>\n{}{}{}{}{}{}</details>\n",
         escape(&row.label),
-        escape(&format!("{}, mean {}", plural(r.all.requests, "request"), time(r.all.mean_ns))),
+        escape(&format!("{}, mean {}", plural(r.total.requests, "request"), time(r.total.mean_ns))),
         classes(r),
         tenants(r),
         layers(r),
@@ -133,16 +133,24 @@ const LATENCY_HEADS: [&str; 13] =
     ["", "requests", "bytes", "min", "mean", "stddev", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
 
 fn classes(r: &RunResult) -> String {
-    let all = [("all", &r.all), ("reads", &r.reads), ("writes", &r.writes), ("others", &r.others)];
+    let all = [
+        ("all", &r.total),
+        ("reads", &r.read),
+        ("writes", &r.write),
+        ("trims", &r.trim),
+        ("flushes", &r.flush),
+    ];
     let used: Vec<_> = all.into_iter().filter(|(_, l)| l.requests > 0).collect();
-    let phases: Vec<Phase> =
-        Phase::ALL.into_iter().filter(|p| r.all.path_total_ns.contains_key(p.name())).collect();
+    let phases: Vec<Phase> = Phase::ALL
+        .into_iter()
+        .filter(|p| r.total.latency_breakdown_total_ns.contains_key(p.name()))
+        .collect();
     let names: Vec<String> = phases.iter().map(|p| words(p.name())).collect();
     let heads: Vec<&str> =
         std::iter::once("where the time went").chain(names.iter().map(String::as_str)).collect();
     let went = used.iter().map(|(name, l)| {
         let parts: Vec<u64> =
-            phases.iter().map(|p| l.path_total_ns.get(p.name()).copied().unwrap_or(0)).collect();
+            phases.iter().map(|p| l.latency_breakdown_total_ns.get(p.name()).copied().unwrap_or(0)).collect();
         let cells = std::iter::once((*name).to_string()).chain(shares(&parts).into_iter().map(percent));
         (false, cells.collect())
     });
@@ -155,7 +163,7 @@ fn tenants(r: &RunResult) -> String {
         return tenancy::changes(r).iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
     }
     let latencies =
-        table(&LATENCY_HEADS, &[0], r.tenants.iter().map(|t| (false, latency_cells(&t.name, &t.all))));
+        table(&LATENCY_HEADS, &[0], r.tenants.iter().map(|t| (false, latency_cells(&t.name, &t.total))));
     let heads =
         ["tenant", "weight", "device time", "its share", "wanted", "error", "garbage collection", "slowdown"];
     let shares = r.tenants.iter().map(|t| {
@@ -206,7 +214,7 @@ fn layers(r: &RunResult) -> String {
             .busy_ns
             .iter()
             .filter(|&(_, &ns)| ns > 0)
-            .map(|(resource, &ns)| format!("{} {resource}s", three(ns as f64 / r.span_ns.max(1) as f64)))
+            .map(|(resource, &ns)| format!("{} {resource}s", three(ns as f64 / r.duration_ns.max(1) as f64)))
             .collect();
         let cells = vec![
             layer.name.clone(),
@@ -259,7 +267,7 @@ pub fn provenance(rows: &[Row]) -> String {
         "origin",
         "trace hash",
         "fit",
-        "pace",
+        "arrival",
         "precondition",
         "warm-up",
         "seed",
@@ -277,9 +285,9 @@ pub fn provenance(rows: &[Row]) -> String {
                 &w.origin,
                 crate::format::short_hash(&w.trace_hash),
                 &w.fit,
-                &w.pace,
+                &w.arrival,
                 &p.precondition,
-                &count(p.warm_up_requests),
+                &count(p.warmup_requests),
                 &p.seed.to_string(),
                 &p.version,
             ];

@@ -95,10 +95,10 @@ impl Flash {
     }
 
     /// Energy of operations so far, without standby, in uJ.
-    fn operations_energy_uj(&self) -> u64 {
+    fn operations_energy_nj(&self) -> u64 {
         let mut parts = Vec::new();
         self.areas.iter().for_each(|a| a.account(&self.chip, true, &mut parts));
-        parts.iter().map(|part| part.energy.0).sum::<u64>() / 1000
+        parts.iter().map(|part| part.energy.0).sum()
     }
 
     #[inline]
@@ -361,7 +361,7 @@ impl Machine for Flash {
         put("erases_max", u64::from(self.wear.iter().copied().max().unwrap_or(0)));
         put("erases_total", self.wear.iter().map(|&n| u64::from(n)).sum());
         put("erase_units", u64::from(self.chip.units));
-        put("operations_energy_uj", self.operations_energy_uj());
+        put("operations_energy_nj", self.operations_energy_nj());
         put("endurance", self.areas.iter().map(|a| u64::from(a.endurance)).min().unwrap_or(0));
         put("is_worn_out", u64::from((0..self.wear.len()).any(|unit| self.is_worn(unit))));
     }

@@ -369,7 +369,7 @@ mod tests {
         assert!(p.is_sound());
         let mj =
             [10 * 2300, 90 * 2000, 2000 * 1000, 500 * 1000, 7500 * 800, 1500 * 1000, 8500 * 200, 3500 * 4000];
-        assert_eq!(p.energy_mj(), mj.iter().sum::<u64>() / 1000);
+        assert_eq!(p.energy_nj(), mj.iter().sum::<u64>() * 1000);
         assert_eq!(p.starts, 1);
     }
 

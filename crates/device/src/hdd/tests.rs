@@ -206,7 +206,7 @@ fn a_disk_that_stood_still_starts_first() {
     let read = b.read(700_000_000, 8);
     assert!(read.phases.contains(&(Phase::SpinUp, Span::from_secs(8))), "{:?}", read.phases);
     assert_eq!(b.counter("spin_ups"), 1);
-    assert!(b.counter("standby_us").abs_diff(53_000_000) < 20_000);
+    assert!(b.counter("standby_ns").abs_diff(53_000_000_000) < 20_000_000);
 }
 
 #[test]

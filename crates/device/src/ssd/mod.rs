@@ -350,10 +350,10 @@ impl<M: Mapping> Machine for Ssd<M> {
         let mut put = |name, value| out.push(Counter { name, value });
         put("host_pages_written", c.host_pages_written);
         put("host_pages_read", c.host_pages_read);
-        put("pages_read_before_write", c.pages_premerged);
+        put("rmw_page_reads", c.pages_premerged);
         put("gc_pages_moved", c.pages_moved);
-        put("gc_blocks_cleared", c.blocks_cleared + merged.switches + merged.partials + merged.fulls);
-        put("gc_clears_forced", c.clears_forced);
+        put("gc_blocks_collected", c.blocks_cleared + merged.switches + merged.partials + merged.fulls);
+        put("gc_foreground_collections", c.clears_forced);
         if self.idle.is_some() {
             put("gc_idle_steps", c.moves_while_idle);
         }

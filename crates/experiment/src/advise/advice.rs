@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::format::{count, figure, plural, shares, thousandths, time, words};
 use crate::open::Spare;
 use crate::verdict::Caution;
+use nandu_sim::decimals;
 use nandu_sim::replay::Length;
 use nandu_sim::steady::{State, TOO_SHORT};
 use nandu_stack::{BuildOptions, BuiltPart};
@@ -43,17 +44,23 @@ pub struct Row {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<Drive>,
     /// What it costs.
+    #[serde(rename = "cost", serialize_with = "decimals::one")]
     pub cost_thousandths: u64,
     /// Whether it meets the bounds on all traces.
     pub meets: bool,
     /// By how much it misses them at worst.
+    #[serde(rename = "missed_by", serialize_with = "decimals::one")]
     pub missed_by_thousandths: u64,
     /// Whether requests came faster than they were served.
     pub saturated: bool,
     /// The longest of the traces' 99th percentiles.
     pub p99_ns: u64,
     /// The shortest of its lives; not there where nothing is worn.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "lifetime_years",
+        serialize_with = "decimals::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub lifetime_years_thousandths: Option<u64>,
     /// Whether it was in steady state.
     pub state: &'static str,
@@ -78,8 +85,10 @@ pub struct Next {
     /// The same one step away.
     pub to: u64,
     /// The cost of the best.
+    #[serde(rename = "cost_from", serialize_with = "decimals::one")]
     pub cost_from_thousandths: u64,
     /// The cost one step away.
+    #[serde(rename = "cost_to", serialize_with = "decimals::one")]
     pub cost_to_thousandths: u64,
     /// The unit of the figure.
     #[serde(skip)]
@@ -103,10 +112,10 @@ pub struct Check {
     /// The bound.
     pub bound: String,
     /// Its least figure; not there where nothing was erased in any run.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "min", skip_serializing_if = "Option::is_none")]
     pub least: Option<u64>,
     /// Its largest.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "max", skip_serializing_if = "Option::is_none")]
     pub most: Option<u64>,
     /// In how many runs nothing was erased, so that the bound holds and says little.
     #[serde(skip_serializing_if = "is_none")]
@@ -138,6 +147,7 @@ pub struct Advice {
     /// Variants that ran at least a part of the requests.
     pub looked_at: usize,
     /// The work of the search, in thousandths of a run of all requests.
+    #[serde(rename = "runs", serialize_with = "decimals::one")]
     pub runs_thousandths: u64,
     /// Whether the search ended by itself.
     pub settled: bool,
@@ -151,6 +161,7 @@ pub struct Advice {
     /// Variants that ran all requests, the best first.
     pub rows: Vec<Row>,
     /// Shares of the time of the slowest hundredth of the requests, in thousandths.
+    #[serde(rename = "slowest_hundredth", serialize_with = "decimals::named")]
     pub slowest_hundredth_thousandths: Vec<(String, u64)>,
     /// What holds the best back, in words.
     pub binds: String,
@@ -205,7 +216,7 @@ impl Advice {
         rows.iter_mut().zip(front(&costs)).for_each(|(row, on)| row.front = on);
         let best = rows.first().cloned();
         let mut advice = Advice {
-            schema: 1,
+            schema: nandu_sim::result::SCHEMA,
             wanted: advisor.bounds.iter().map(|b| b.text.clone()).collect(),
             traces: advisor.loads.iter().map(|l| l.name.clone()).collect(),
             variants: advisor.space.len(),
@@ -446,15 +457,15 @@ fn binds(advisor: &Advisor, best: &Row, path: &[(String, u64)], tight: Option<&B
         };
     }
     let share = |name: &str| path.iter().find(|p| p.0 == name).map_or(0, |p| p.1);
-    let (gc, map, bus, queue) = (share("gc"), share("map"), share("bus"), share("queue"));
-    let die = share("flash read") + share("program");
+    let (gc, map, bus, queue) = (share("gc"), share("translation"), share("channel"), share("queue"));
+    let die = share("nand read") + share("program");
     let largest = [gc, map, bus, queue, die].into_iter().max().unwrap_or(0);
     let bursts = advisor.loads.iter().map(Load::burstiness).max().unwrap_or(0);
     match largest {
         0 => "none of the phases of flash".into(),
         n if n == gc => "collection: slow requests wait for pages to be moved and blocks to be erased".into(),
         n if n == map => "the map: slow requests wait for translation pages".into(),
-        n if n == bus => "the bus: slow requests wait for transfers on a channel".into(),
+        n if n == bus => "the channel: slow requests wait for transfers on a channel".into(),
         n if n == die => "the die: slow requests are read or programmed for most of their time".into(),
         _ if bursts >= 4000 => format!(
             "bursts: slow requests wait behind others, and the busiest hundredth of the time brings {} times the mean load",

@@ -143,7 +143,7 @@ fn all(advisor: &Advisor) -> Result<Found, Failure> {
     Ok(found)
 }
 
-fn bounds(asked: &Asked) -> Result<Vec<Bound>, Failure> {
+fn bounds(asked: &Asked, talk: Talk) -> Result<Vec<Bound>, Failure> {
     let p99 = asked.p99.map(|span| match span.to_string() {
         text if MetricKind::Time.read(&text) == Ok(span.0) => format!("p99<={text}"),
         _ => format!("p99<={} ns", span.0),
@@ -152,7 +152,12 @@ fn bounds(asked: &Asked) -> Result<Vec<Bound>, Failure> {
     let all = p99.into_iter().chain(life).chain(asked.bound.iter().cloned());
     let tenants: Vec<&str> = tenants(asked)?.into_iter().map(|(name, _)| name).collect();
     let devices = Devices::of_tenants(tenants.iter().copied());
-    let bounds = all.map(|text| Bound::parse(&text, &devices)).collect::<Result<Vec<_>, _>>()?;
+    let present = all.map(|text| {
+        let (text, names) = nandu_sim::renamed::present(&text);
+        names.iter().for_each(|(old, new)| talk.note(crate::renamed::note(old, new)));
+        text
+    });
+    let bounds = present.map(|text| Bound::parse(&text, &devices)).collect::<Result<Vec<_>, _>>()?;
     if bounds.is_empty() {
         return Err(Failure::input("nothing is asked for: give --p99, --life or --bound")
             .with_help("for example `nandu advise TRACE --p99 2ms --life 5y`"));
@@ -258,7 +263,7 @@ impl<'a> Advisor<'a> {
     /// # Errors
     /// A trace, a bound, a price or an option is wrong.
     pub fn prepare(asked: &'a Asked, registry: &Registry, talk: Talk<'a>) -> Result<Advisor<'a>, Failure> {
-        let bounds = bounds(asked)?;
+        let bounds = bounds(asked, talk)?;
         let prices = Prices::of(asked.cost.as_deref())?;
         let registry = registry.clone();
         let all = || asked.traces.iter().chain(asked.tenants.iter().map(|(_, load)| load));
@@ -499,7 +504,7 @@ impl Advisor<'_> {
     /// How many requests a run sends.
     fn sent(&self, variant: &Variant, options: &RunOptions) -> Result<u64, Failure> {
         let result = nandu_sim::run(&variant.stack, options, self.bar().follow())?;
-        Ok(result.all.requests + result.all.failed)
+        Ok(result.total.requests + result.total.failed)
     }
 
     /// By how much the figures of one trace miss the bounds, at worst.

@@ -114,7 +114,7 @@ impl Curves {
     /// As JSON with stable field names.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::json!({
-            "schema": 1,
+            "schema": nandu_sim::result::SCHEMA,
             "trace": self.trace,
             "footprint_blocks": self.footprint_blocks,
             "block_bytes": BLOCK,

@@ -88,7 +88,7 @@ impl Load {
 
 /// What a load is like.
 pub struct Description {
-    /// `real` or `stand-in`.
+    /// `real` or `synthetic`.
     pub origin: String,
     /// Requests.
     pub requests: u64,

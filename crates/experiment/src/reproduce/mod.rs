@@ -90,7 +90,7 @@ pub struct Measured {
     pub case: String,
     /// The figure in the claim's unit; `None` when the run had nothing to measure.
     pub value: Option<f64>,
-    /// `real` or `stand-in`: what was replayed; empty for what needs no load.
+    /// `real` or `synthetic`: what was replayed; empty for what needs no load.
     pub origin: String,
     /// What explains the figure.
     pub reason: String,
@@ -139,7 +139,7 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// The verdict of this run by itself. In the quick form `verdict` is not given where the full form says otherwise.
     pub by_itself: Verdict,
-    /// `real` or `stand-in`.
+    /// `real` or `synthetic`.
     pub origin: String,
     /// What explains it.
     pub reason: String,
@@ -208,7 +208,7 @@ fn outcome(claim: &Claim, measured: &[Measured], open: bool) -> Outcome {
     let moot = found.map_or("", |m| m.moot.as_str());
     let by_itself = claim.verdict(value.filter(|_| moot.is_empty()));
     // A file is the same in both forms.
-    let generated = found.is_none_or(|m| ["", "stand-in"].contains(&m.origin.as_str()));
+    let generated = found.is_none_or(|m| ["", "synthetic"].contains(&m.origin.as_str()));
     let open = open && generated && by_itself != Verdict::NotMeasured;
     let reason = match found {
         Some(m) => m.reason.clone(),
@@ -269,7 +269,7 @@ mod tests {
             id,
             case,
             value,
-            origin: "stand-in".into(),
+            origin: "synthetic".into(),
             reason,
             ..Measured::default()
         });

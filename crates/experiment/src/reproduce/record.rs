@@ -58,7 +58,7 @@ impl<'a> Record<'a> {
     /// The record of `r`.
     pub fn of(r: &'a Reproduction, form: Form) -> Record<'a> {
         Record {
-            schema: 1,
+            schema: nandu_sim::result::SCHEMA,
             paper: &r.expected.paper,
             title: &r.expected.title,
             written: &r.expected.written,

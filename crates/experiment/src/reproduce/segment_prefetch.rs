@@ -160,12 +160,12 @@ fn counter(r: &RunResult, name: &str) -> u64 {
 
 /// With one request outstanding and the same requests, bandwidths are as the inverse of mean latencies.
 fn gain(with: &RunResult, without: &RunResult) -> f64 {
-    (without.all.mean_ns as f64 / with.all.mean_ns.max(1) as f64 - 1.0) * 100.0
+    (without.total.mean_ns as f64 / with.total.mean_ns.max(1) as f64 - 1.0) * 100.0
 }
 
 fn hit_percent(r: &RunResult) -> f64 {
     let hits = counter(r, "cache_hits") + counter(r, "prefetch_hits") + counter(r, "prefetch_hits_late");
-    let all = hits + counter(r, "joined_misses") + counter(r, "misses");
+    let all = hits + counter(r, "merged_misses") + counter(r, "misses");
     hits as f64 * 100.0 / all.max(1) as f64
 }
 
@@ -175,7 +175,7 @@ fn measured(id: &'static str, case: &str, value: f64, from: &RunResult, reason: 
 }
 
 fn us(r: &RunResult) -> f64 {
-    r.all.mean_ns as f64 / 1000.0
+    r.total.mean_ns as f64 / 1000.0
 }
 
 /// The load without its writes, which go through to the flash and whose time no cache changes. [`None`] for a recorded one.
@@ -485,7 +485,7 @@ fn caches(lab: &Lab, load_name: &str, load: &Load, found: &mut Findings) -> Resu
         );
         let case = format!("{load_name}, {name}");
         found.measured.push(measured("B0-17", &case, us(other) / us(adaptive), adaptive, reason));
-        let apart = other.all.mean_ns != adaptive.all.mean_ns;
+        let apart = other.total.mean_ns != adaptive.total.mean_ns;
         found.moot_unless(apart, "both keep all that is read twice");
     }
     Ok(())

@@ -104,13 +104,13 @@ fn race(lab: &Lab, trace: &'static str) -> Result<Results, Failure> {
 }
 
 fn mean_us(r: &RunResult) -> f64 {
-    r.all.mean_ns as f64 / 1000.0
+    r.total.mean_ns as f64 / 1000.0
 }
 
 /// Mean without the part that waits for collection.
 fn without_gc_us(r: &RunResult) -> f64 {
-    let gc = r.all.path_mean_ns.get("gc").copied().unwrap_or(0);
-    (r.all.mean_ns - gc) as f64 / 1000.0
+    let gc = r.total.latency_breakdown_ns.get("gc").copied().unwrap_or(0);
+    (r.total.mean_ns - gc) as f64 / 1000.0
 }
 
 fn counter(r: &RunResult, name: &str) -> u64 {
@@ -141,7 +141,7 @@ fn fig5(races: &[Results], found: &mut Findings) {
             "{:.0} against {:.0} us; without waits for collection {gap:.0} us apart; {} of accesses hit",
             mean_us(tpc),
             mean_us(pm),
-            share(counter(tpc, "map_hits"), counter(tpc, "map_hits") + counter(tpc, "map_misses")),
+            share(counter(tpc, "cmt_hits"), counter(tpc, "cmt_hits") + counter(tpc, "cmt_misses")),
         );
         found.measured.push(measured("C2-1", trace, mean_us(tpc) - mean_us(pm), tpc, reason));
         let id = if *trace == "websearch1" { "C2-3" } else { "C2-2" };
@@ -149,7 +149,7 @@ fn fig5(races: &[Results], found: &mut Findings) {
             "{:.0} against {:.0} us; DFTL hits {}",
             mean_us(tpc),
             mean_us(dftl),
-            share(counter(dftl, "map_hits"), counter(dftl, "map_hits") + counter(dftl, "map_misses")),
+            share(counter(dftl, "cmt_hits"), counter(dftl, "cmt_hits") + counter(dftl, "cmt_misses")),
         );
         found.measured.push(measured(id, trace, mean_us(tpc) / mean_us(dftl), tpc, reason));
     }
@@ -243,7 +243,7 @@ fn fig6(trace: &'static str, sweep: &Sweep, race: &Results, found: &mut Findings
         let (least, most) = tpc.iter().fold((f64::MAX, 0.0f64), |(a, b), p| (a.min(p.1), b.max(p.1)));
         found.measured.push(measured("C2-4", "flat", most / least, from, both.clone()));
         let why = "the stand-in asks for any page as often as for another, so no size could be better";
-        found.moot_unless(origin(from) != "stand-in", why);
+        found.moot_unless(origin(from) != "synthetic", why);
         let worst = ratios().fold(0.0, f64::max);
         found.measured.push(measured("C2-4", "better", worst, from, "the sizes of Fig 6".into()));
     } else {
@@ -282,17 +282,17 @@ fn memory(pm: &RunResult, sweep: &Results, found: &mut Findings) {
     let reason = format!("{} against {}", size(map), size(directory));
     found.measured.push(formula("C2-9", "directory", map as f64 / directory.max(1) as f64, reason));
     let visits = |r: &RunResult, name: &str| {
-        counter(r, name) as f64 / (counter(r, "map_hits") + counter(r, "map_misses")).max(1) as f64
+        counter(r, name) as f64 / (counter(r, "cmt_hits") + counter(r, "cmt_misses")).max(1) as f64
     };
     let reason = format!(
         "an access visits {:.1} entries by index; a search from end to end would visit {:.0}",
         visits(dftl, "map_entries_visited"),
-        visits(dftl, "map_entries_a_scan_visits"),
+        visits(dftl, "map_entries_per_scan"),
     );
-    found.measured.push(formula("C2-10", "DFTL entries", counter(dftl, "map_cache_slots") as f64, reason));
+    found.measured.push(formula("C2-10", "DFTL entries", counter(dftl, "cmt_slots") as f64, reason));
     found.moot_unless(false, ARITHMETIC);
     let reason = format!("an access visits {:.1} slots", visits(tpc, "map_entries_visited"));
-    found.measured.push(formula("C2-10", "TPC-FTL slots", counter(tpc, "map_cache_slots") as f64, reason));
+    found.measured.push(formula("C2-10", "TPC-FTL slots", counter(tpc, "cmt_slots") as f64, reason));
     found.moot_unless(false, ARITHMETIC);
 }
 
@@ -311,7 +311,7 @@ fn table1(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
         for (case, value) in [(trace.into(), stats.write_percent), (format!("{trace} gap"), stats.gap_ms)] {
             found.measured.push(row(case, value));
             let why = "the stand-in is made to have this; a recording can tell";
-            found.moot_unless(stats.origin != "stand-in", why);
+            found.moot_unless(stats.origin != "synthetic", why);
         }
     }
     Ok(())
@@ -358,8 +358,8 @@ fn unchanged_first(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
                 format!(
                     "{:.0} us, {} hit, {} written",
                     mean_us(r),
-                    share(counter(r, "map_hits"), counter(r, "map_hits") + counter(r, "map_misses")),
-                    counter(r, "map_evictions_written")
+                    share(counter(r, "cmt_hits"), counter(r, "cmt_hits") + counter(r, "cmt_misses")),
+                    counter(r, "cmt_evictions_written")
                 )
             };
             let reason = format!(

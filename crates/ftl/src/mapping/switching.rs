@@ -17,7 +17,7 @@
 //! Where we differ: the paper tells hot data by a set of Bloom filters over pages; here each logical block has two counters,
 //! which is exact and small because the decision is about blocks. The paper switches to block mapping while it collects
 //! garbage; collection here clears a block of one plane, whose pages belong to many logical blocks, so gathering
-//! is work of its own that counters show (`map_pages_gathered`).
+//! is work of its own that counters show (`map_pages_converted`).
 //!
 //! RAM of the drive: 4 bytes per logical block. Work: O(1) per count.
 

@@ -239,11 +239,11 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let most = good().map(|block| self.blocks.erases(block)).max().unwrap_or(0);
         let least = good().map(|block| self.blocks.erases(block)).min().unwrap_or(0);
         let mut put = |name, value| out.push(Counter { name, value });
-        put("block_erases_most", u64::from(most));
-        put("block_erases_least", u64::from(least));
-        put("blocks_levelled", self.leveller.count);
+        put("erase_count_max", u64::from(most));
+        put("erase_count_min", u64::from(least));
+        put("wl_blocks_relocated", self.leveller.count);
         if self.tenants.is_some() {
-            put("blocks_levelled_across_tenants", self.leveller.others);
+            put("wl_blocks_relocated_across_tenants", self.leveller.others);
         }
         put("bad_blocks", (0..layout.planes).map(|plane| u64::from(self.blocks.bad_in(plane))).sum());
         put("is_worn_out", u64::from(self.blocks.has_ended()));

@@ -462,30 +462,30 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     pub fn map_counters(&self, out: &mut Vec<Counter>) {
         let (m, c) = (self.map.counts(), &self.paging.count);
         let mut put = |name, value| out.push(Counter { name, value });
-        put("map_hits", m.hits);
-        put("map_misses", m.misses);
+        put("cmt_hits", m.hits);
+        put("cmt_misses", m.misses);
         put("map_pages_read", c.pages_read);
         put("map_reads_for_misses", m.loads);
         put("map_reads_delayed", m.fills);
         put("map_reads_saved", m.reads_saved);
         put("map_reads_for_liveness", m.liveness_reads);
         put("map_pages_written", c.pages_written);
-        put("map_evictions_written", m.write_backs);
+        put("cmt_evictions_written", m.write_backs);
         put("map_gc_batches", m.move_batches);
         put("map_gc_moves_batched", m.moves_batched);
         put("map_gc_pages_moved", c.pages_moved);
-        put("map_gc_blocks_cleared", c.blocks_cleared);
+        put("map_gc_blocks_collected", c.blocks_cleared);
         put("map_entries_visited", m.visits);
-        put("map_entries_a_scan_visits", m.scan_visits);
+        put("map_entries_per_scan", m.scan_visits);
         put("map_invalidations_unknown", self.map.unsettled());
         put("map_directory_bytes", self.map.directory_ram());
-        put("map_cache_slots", u64::from(self.map.cache_slots()));
+        put("cmt_slots", u64::from(self.map.cache_slots()));
         if M::GATHERS {
             let gathered = &self.paging.gatherer.count;
-            put("map_blocks_gathered", gathered.blocks);
-            put("map_pages_gathered", gathered.pages);
-            put("map_gatherings_given_up", gathered.given_up);
-            put("map_gatherings_without_room", gathered.no_room);
+            put("map_blocks_converted", gathered.blocks);
+            put("map_pages_converted", gathered.pages);
+            put("map_conversions_given_up", gathered.given_up);
+            put("map_conversions_without_room", gathered.no_room);
         }
         if let Some(keeper) = &self.paging.keeper {
             put("map_checkpoints", keeper.count.taken);

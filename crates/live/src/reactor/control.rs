@@ -429,6 +429,7 @@ impl Reactor {
             .collect();
         let mut status = json!({
             "ok": true,
+            "schema": nandu_base::JSON_SCHEMA,
             "exports": exports,
             "connections": self.clients(),
             "connections_max": self.caps.connections,
@@ -441,7 +442,7 @@ impl Reactor {
             "devices": devices,
         });
         if let Some(pace) = &self.pace {
-            status["pace"] = pace.status();
+            status["lateness"] = pace.status();
         }
         status
     }
@@ -466,8 +467,8 @@ impl Reactor {
         });
         // A device that hands requests on sees no end of them: it has no latency of its own to tell.
         if let Some(mean) = stats.latency_total.0.checked_div(stats.finished) {
-            status["latency_ns_mean"] = json!(mean);
-            status["latency_ns_max"] = json!(stats.latency_max.0);
+            status["latency_mean_ns"] = json!(mean);
+            status["latency_max_ns"] = json!(stats.latency_max.0);
         }
         if let Some(health) = self.graph.machine(node).health() {
             status["health"] = json!(health.word());

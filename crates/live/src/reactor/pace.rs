@@ -70,9 +70,9 @@ impl Pace {
     pub fn status(&self) -> Value {
         json!({
             "ends": self.late.len(),
-            "late_ns_p50": self.late.value_at_quantile(0.5),
-            "late_ns_p99": self.late.value_at_quantile(0.99),
-            "late_ns_max": self.latest.0,
+            "p50_ns": self.late.value_at_quantile(0.5),
+            "p99_ns": self.late.value_at_quantile(0.99),
+            "max_ns": self.latest.0,
         })
     }
 }

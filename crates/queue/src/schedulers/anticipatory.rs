@@ -193,7 +193,7 @@ impl Scheduler for Anticipatory {
 
     fn counters(&self, out: &mut Vec<Counter>) {
         out.push(Counter { name: "anticipations", value: self.waits });
-        out.push(Counter { name: "anticipations_met", value: self.hits });
+        out.push(Counter { name: "anticipation_hits", value: self.hits });
     }
 
     fn reset_counters(&mut self) {

@@ -288,7 +288,7 @@ impl Watch {
             let is_current = Counter::of(&self.counters, "stale_regions") == 0;
             let leader = Counter::of(&self.counters, "leader_leg");
             node.leader = usize::from(leader == 1);
-            let late = ["planned_swaps", "leg_a_timeouts", "leg_b_timeouts"];
+            let late = ["leader_changes", "leg_a_timeouts", "leg_b_timeouts"];
             let of_hetero = ["degrades"].into_iter().filter(|_| node.kind == "hetero-mirror");
             node.degraded |=
                 late.into_iter().chain(of_hetero).any(|name| Counter::of(&self.counters, name) > 0);
@@ -353,7 +353,7 @@ impl Watch {
         let mut counters = Vec::new();
         graph.machine(parity).counters(&mut counters);
         let writes = ["full_stripe_writes", "read_modify_writes", "reconstruct_writes", "parityless_writes"];
-        let others = ["repairs", "rebuilt_bytes", "legs_lost", "scrub_mended_bytes"];
+        let others = ["repairs", "rebuilt_bytes", "legs_lost", "scrub_repaired_bytes"];
         writes.iter().chain(&others).map(|name| Counter::of(&counters, name)).sum()
     }
 

@@ -491,7 +491,7 @@ fn read_file(
             format: FORMAT.name.into(),
             source: source_name.into(),
             compression: "plain".into(),
-            origin: if value("origin").as_deref() == Some("stand-in") {
+            origin: if matches!(value("origin").as_deref(), Some("synthetic" | "stand-in")) {
                 Origin::StandIn
             } else {
                 options.origin

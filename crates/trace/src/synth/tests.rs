@@ -41,7 +41,7 @@ fn the_whole_of_financial1_touches_half_to_one_gigabyte() {
     let trace = by_name("financial1").unwrap().trace(&Value::Null, SEED).unwrap();
     let s = stats(&trace.clone().into(), StatsOptions { reuse: false });
     assert!((500_000_000..1_000_000_000).contains(&s.footprint_bytes), "{}", s.footprint_bytes);
-    near("span s", s.span_ns.unwrap() as f64 / 1e9, 43_700.0, 0.01 * 43_700.0);
+    near("span s", s.duration_ns.unwrap() as f64 / 1e9, 43_700.0, 0.01 * 43_700.0);
 }
 
 #[test]

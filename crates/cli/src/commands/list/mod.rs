@@ -1,7 +1,10 @@
 //! `nandu list`: what there is, read from the registries; [`options`] has the options of one device or policy, and any other name shows what its
 //! list says of it.
 
+mod explain;
 mod options;
+
+pub use explain::explain;
 
 use crate::args::{ListArgs, Listed};
 use crate::failure::Failure;
@@ -52,7 +55,8 @@ pub fn list(args: &ListArgs) -> Result<(), Failure> {
         }
     };
     if args.json {
-        let lists: Map<String, Value> = wanted.iter().map(|&w| (name(w).into(), as_json(w))).collect();
+        let mut lists: Map<String, Value> = wanted.iter().map(|&w| (name(w).into(), as_json(w))).collect();
+        lists.insert("schema".into(), nandu_sim::result::SCHEMA.into());
         return output::print_json(&lists);
     }
     let texts: Vec<String> = wanted.iter().map(|&w| as_text(w, wanted.len() > 1)).collect();
@@ -269,9 +273,9 @@ fn bugs() -> Table {
 }
 
 fn metrics() -> String {
-    let mut table = Table::new(["<metric", "<stored in", "<what it is"]);
+    let mut table = Table::new(["<metric", "<unit", "<what it is"]);
     for (name, kind, summary) in nandu_sweep::metric::plain_names() {
-        table.row([name, kind.unit().into(), summary.into()]);
+        table.row([name, kind.unit_of_decimals().into(), summary.into()]);
     }
     format!(
         "{table}\nof one device: DEVICE.energy, DEVICE.lifetime, DEVICE.erases_per_block, DEVICE.mean, DEVICE.requests,\n\
@@ -339,7 +343,7 @@ fn as_json(what: Listed) -> Value {
             .collect(),
         Listed::Metrics => nandu_sweep::metric::plain_names()
             .into_iter()
-            .map(|(name, kind, summary)| json!({ "name": name, "unit": kind.unit(), "summary": summary }))
+            .map(|(name, kind, summary)| json!({ "name": name, "unit": kind.unit_of_decimals(), "summary": summary }))
             .collect(),
         Listed::Stacks => {
             BUILTIN.iter().map(|(name, text)| json!({ "name": name, "description": description(text) })).collect()

@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 /// One option.
 pub struct Described {
     /// Its path below the device or policy.
-    key: String,
+    pub(super) key: String,
     /// The policy that has it; empty when it is the machine's own.
-    of: String,
+    pub(super) of: String,
     /// Its type, or the values it takes.
-    takes: String,
+    pub(super) takes: String,
     /// Its default; empty when there is none.
-    default: String,
+    pub(super) default: String,
     /// What it is.
-    text: String,
+    pub(super) text: String,
 }
 
 /// Names of all machines and of all policies.
@@ -241,6 +241,19 @@ pub fn as_json(name: &str) -> Value {
         json!({ "heading": heading, "options": options })
     };
     of(name).into_iter().map(shown).collect()
+}
+
+/// The options of every kind of device, with the kind.
+pub(super) fn of_devices() -> Vec<(&'static str, Described)> {
+    let schema = nandu_stack::schema(registry());
+    let machines = schema["properties"]["device"]["additionalProperties"]["oneOf"].as_array();
+    let own = |kind: &'static str| {
+        let branches = machines.into_iter().flatten();
+        let branch = branches.clone().find(|branch| branch["properties"]["kind"]["const"] == kind);
+        branch.map_or_else(Vec::new, |branch| options(branch, &schema))
+    };
+    let kinds = registry().kinds().iter().map(|kind| kind.name);
+    kinds.flat_map(|kind| own(kind).into_iter().map(move |option| (kind, option))).collect()
 }
 
 #[cfg(test)]

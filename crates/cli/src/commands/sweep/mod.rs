@@ -166,9 +166,9 @@ fn estimate(prepared: &Prepared, point: usize) -> Result<(f64, u64), Failure> {
         let options = RunOptions { workloads, warm_up: 0, extension, ..prepared.options.clone() };
         let start = Instant::now();
         let result = nandu_sim::run(&stack, &options, |_| ())?;
-        let requests = result.all.requests + result.all.failed;
+        let requests = result.total.requests + result.total.failed;
         // A runtime ends a load after so much simulated time, however many requests that are.
-        let far = if prepared.runtime().is_some() { result.span_ns } else { requests };
+        let far = if prepared.runtime().is_some() { result.duration_ns } else { requests };
         took.push((start.elapsed().as_secs_f64(), far, requests));
     }
     let [(first, less, _), (second, more, requests)] = took[..] else { unreachable!("there are two") };

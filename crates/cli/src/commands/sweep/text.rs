@@ -53,8 +53,10 @@ pub fn verdict(sweep: &Sweep, outcome: &Outcome, row: &Row) -> String {
 /// A figure of a row in its unit. Few requests a second are told with their decimals, which the figure does not have.
 pub fn shown(metric: &Metric, row: &Row, of: Option<Figure>) -> String {
     match (of, row.measured) {
-        (Some(Figure::Value(n)), (requests, span_ns)) if metric.name == "iops" && n < 100 && span_ns > 0 => {
-            per_second(requests, span_ns)
+        (Some(Figure::Value(n)), (requests, duration_ns))
+            if metric.name == "iops" && n < 100 && duration_ns > 0 =>
+        {
+            per_second(requests, duration_ns)
         }
         _ => figure(metric.kind, of),
     }

@@ -4,8 +4,8 @@ use super::Power;
 use nandu_base::{Counter, EnergyPart, Instant, MicroWatts, Span};
 
 impl Power {
-    /// Energy so far, in mJ.
-    pub fn energy_mj(&self) -> u64 {
+    /// Energy so far, in nJ.
+    pub fn energy_nj(&self) -> u64 {
         let part = |time: Span, mw: u64| u128::from(time.0) * u128::from(mw);
         let (t, s) = (&self.times, &self.spec);
         let mut sum = part(t.seek, s.seek_mw) + part(t.transfer, s.transfer_mw) + part(t.idle, s.idle_mw);
@@ -14,7 +14,7 @@ impl Power {
                 + part(t.there[number], level.power_mw)
                 + part(t.leave[number], level.leave_mw);
         }
-        (sum / 1_000_000_000) as u64
+        (sum / 1000) as u64
     }
 
     /// What was drawn from `from`, when the counting began, to `to`, rest included.
@@ -49,22 +49,21 @@ impl Power {
 
     /// Reports times, starts and energy.
     pub fn counters(&self, out: &mut Vec<Counter>) {
-        let us = |time: Span| time.0 / 1000;
         let levels = |stops: bool| {
             let there = self.spec.rest.iter().zip(&self.times.there);
-            us(there.filter(|(level, _)| level.stops == stops).fold(Span::ZERO, |sum, (_, &t)| sum + t))
+            there.filter(|(level, _)| level.stops == stops).fold(Span::ZERO, |sum, (_, &t)| sum + t).0
         };
         let ways = self.times.enter.iter().chain(&self.times.leave).fold(Span::ZERO, |sum, &t| sum + t);
         for (name, value) in [
-            ("seek_us", us(self.times.seek)),
-            ("transfer_us", us(self.times.transfer)),
-            ("idle_us", us(self.times.idle)),
-            ("low_power_idle_us", levels(false)),
-            ("standby_us", levels(true)),
-            ("power_transition_us", us(ways)),
+            ("seek_ns", self.times.seek.0),
+            ("transfer_ns", self.times.transfer.0),
+            ("idle_ns", self.times.idle.0),
+            ("low_power_idle_ns", levels(false)),
+            ("standby_ns", levels(true)),
+            ("power_transition_ns", ways.0),
             ("spin_ups", self.starts),
             ("head_loads", self.unloads),
-            ("energy_mj", self.energy_mj()),
+            ("energy_nj", self.energy_nj()),
         ] {
             out.push(Counter { name, value });
         }

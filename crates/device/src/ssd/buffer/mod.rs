@@ -220,9 +220,9 @@ impl Buffer {
         put("buffer_pages_replaced", c.pages_replaced);
         put("buffer_pages_trimmed", c.pages_trimmed);
         put("buffer_pages_programmed", c.pages_written);
-        put("writes_held", c.writes_held);
-        put("write_held_longest_ns", c.longest_hold.0);
-        put("writes_held_ns", c.held.0);
+        put("write_stalls", c.writes_held);
+        put("write_stall_max_ns", c.longest_hold.0);
+        put("write_stall_ns", c.held.0);
     }
 
     pub fn check(&self) -> Result<(), nandu_base::Violation> {

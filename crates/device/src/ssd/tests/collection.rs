@@ -83,9 +83,9 @@ fn worn(options: &str, pages: u64) -> Bench {
 fn static_levelling_keeps_the_spread_where_it_is_asked_to() {
     // One page in twelve is ever written again: without levelling the others' blocks are never erased.
     let off = worn("wear = { static_wl_threshold = 0 }\n", 40_000);
-    assert_eq!(counter(&off, "block_erases_least"), 0);
-    assert_eq!(counter(&off, "blocks_levelled"), 0);
-    let unlevelled = counter(&off, "block_erases_most");
+    assert_eq!(counter(&off, "erase_count_min"), 0);
+    assert_eq!(counter(&off, "wl_blocks_relocated"), 0);
+    let unlevelled = counter(&off, "erase_count_max");
     // Cold data that moves to any block may move again soon; on a worn one it stays.
     for (order, most) in [("fifo", unlevelled / 4), ("least-worn", 12)] {
         let on = worn(
@@ -94,9 +94,9 @@ fn static_levelling_keeps_the_spread_where_it_is_asked_to() {
             ),
             40_000,
         );
-        let spread = counter(&on, "block_erases_most") - counter(&on, "block_erases_least");
+        let spread = counter(&on, "erase_count_max") - counter(&on, "erase_count_min");
         assert!(spread <= most, "{order}: the spread is {spread} of {unlevelled}");
-        assert!(counter(&on, "blocks_levelled") > 0);
+        assert!(counter(&on, "wl_blocks_relocated") > 0);
         let waf = |bench: &Bench| counter(bench, "nand_pages_programmed") * 1000 / 40_000;
         println!(
             "{order}: spread {spread} of {unlevelled}, write amplification {} of {}",
@@ -126,7 +126,7 @@ fn a_write_does_not_wait_until_all_blocks_are_level() {
             most = (moved - before).max(most);
             before = moved;
         }
-        assert!(counter(&bench, "blocks_levelled") > 0, "{way}");
+        assert!(counter(&bench, "wl_blocks_relocated") > 0, "{way}");
         // One block of 16 pages for its wear, one that is under way, and what collection needs.
         println!("{way}: {most} moves after one page");
         assert!(most <= 4 * 16, "{way}: {most} pages moved while one write waited");
@@ -142,7 +142,7 @@ fn the_lifetime_follows_from_what_was_measured() {
     // 64 blocks of 100,000 erases each.
     assert_eq!(even, (u128::from(host as u64) * 100_000 * 64 / u128::from(erases)) as u64);
     let spread = counter(&bench, "lifetime_host_bytes_at_spread");
-    let share = Ratio::new(erases, 64 * counter(&bench, "block_erases_most"));
+    let share = Ratio::new(erases, 64 * counter(&bench, "erase_count_max"));
     assert!(spread.abs_diff(share.of(even)) <= even / 1000, "{spread} is not {share:?} of {even}");
 }
 

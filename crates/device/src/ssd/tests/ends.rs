@@ -95,7 +95,7 @@ fn spread(spread: u32, across: bool) -> (u64, u64, u64) {
     bench.cells = None;
     burst(&mut bench, B, 40_000, &mut Rng::new(7)).unwrap();
     assert!(bench.charges_match(), "I-13");
-    let names = ["block_erases_most", "block_erases_least", "tenant_1_gc_pages_moved"];
+    let names = ["erase_count_max", "erase_count_min", "tenant_1_gc_pages_moved"];
     let [most, least, others] = names.map(|name| counter(&bench, name));
     (most, least, others)
 }

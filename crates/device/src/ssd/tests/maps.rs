@@ -31,16 +31,16 @@ fn blocks_that_are_read_are_gathered_and_then_hit() {
     for writes in [false, true] {
         let never = run("{ kind = \"never\" }", writes);
         let by_access = run("{ kind = \"by-access\", reads = 8, writes = 1 }", writes);
-        assert_eq!((never("map_blocks_gathered"), never("map_pages_gathered")), (0, 0));
-        let gathered = by_access("map_blocks_gathered");
+        assert_eq!((never("map_blocks_converted"), never("map_pages_converted")), (0, 0));
+        let gathered = by_access("map_blocks_converted");
         assert!((14..=60).contains(&gathered), "{gathered} blocks were gathered, sixteen are read");
         let programmed = by_access("host_pages_written")
             + by_access("gc_pages_moved")
             + by_access("map_pages_written")
             + by_access("map_gc_pages_moved")
-            + by_access("map_pages_gathered");
+            + by_access("map_pages_converted");
         assert_eq!(by_access("nand_pages_programmed"), programmed, "copies are programs too");
-        let (few, many) = (by_access("map_misses"), never("map_misses"));
+        let (few, many) = (by_access("cmt_misses"), never("cmt_misses"));
         println!("writes {writes}: {gathered} blocks gathered, {few} misses instead of {many}");
         // Entries of pages that are written are as many with either.
         assert!(few < many - 1500, "{few} misses with gathering, {many} without");
@@ -58,7 +58,7 @@ fn a_block_is_gathered_after_requests_of_its_own_tenant() {
         bench.now += Span(3_000_000);
         let (id, _) = bench.issue(Op::Read, page, 1, Payload::NONE, Flags::NONE);
         bench.end(id);
-        bench.figure("map_pages_gathered")
+        bench.figure("map_pages_converted")
     };
     // The second tenant has pages 1024 to 2047.
     let begun = (0..200).map(|turn| read(1024 + turn % 32)).find(|&gathered| gathered > 0);
@@ -91,7 +91,7 @@ fn a_partial_write_reads_its_page_or_does_not() {
             bench.now = end;
             let found = bench.stamps(0, 4);
             assert_eq!(found, [Stamp::ZERO, Stamp::new(1, 1), Stamp::new(1, 2), Stamp::ZERO]);
-            (span, bench.figure("pages_read_before_write"))
+            (span, bench.figure("rmw_page_reads"))
         };
         let (whole, reads) = took("");
         let (less, none) = took("partial_write = \"uncharged\"\n");
@@ -161,7 +161,8 @@ fn collection_within_eviction_within_collection_ends_and_loses_nothing() {
         let mut rng = Rng::new(9);
         let mut newest = vec![Stamp::ZERO; pages as usize];
         let (mut nested, mut completed) = (0, 0);
-        let names = ["gc_pages_moved", "map_evictions_written", "map_gc_blocks_cleared", "map_reads_delayed"];
+        let names =
+            ["gc_pages_moved", "cmt_evictions_written", "map_gc_blocks_collected", "map_reads_delayed"];
         let mut before = names.map(|name| bench.figure(name));
         for turn in 1..6000 {
             bench.now += Span(rng.below(900_000));

@@ -100,7 +100,7 @@ fn blocks_of_a_unit_are_cleared_and_erased_together() {
         }
         bench.machine.check().unwrap();
         assert!(bench.charges_match(), "I-13 with {unit}");
-        let (cleared, erased) = (counter(&bench, "gc_blocks_cleared"), counter(&bench, "erase_count"));
+        let (cleared, erased) = (counter(&bench, "gc_blocks_collected"), counter(&bench, "erase_count"));
         assert!(cleared > 20);
         assert_eq!(erased, cleared * width, "{unit}");
     }

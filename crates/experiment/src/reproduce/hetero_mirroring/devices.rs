@@ -14,7 +14,7 @@ const FILL_WRITES: u64 = 120_000;
 
 /// Bytes a second over the time that the requests took, in MB.
 fn rate(r: &RunResult) -> f64 {
-    r.bytes_per_second as f64 / 1e6
+    r.total.bytes_per_second as f64 / 1e6
 }
 
 /// C1-11: what CrystalDiskMark measures, one request outstanding.
@@ -33,8 +33,11 @@ pub(super) fn sheet(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(),
     let writes = run("512 KiB", "1", "0")?;
     for (case, device) in [("SSD, 512 KiB writes", "SSD"), ("HDD, 512 KiB writes", "HDD")] {
         let r = &writes[device];
-        let reason =
-            format!("mean {:.1} ms, longest {:.1} ms", r.all.mean_ns as f64 / 1e6, r.all.max_ns as f64 / 1e6);
+        let reason = format!(
+            "mean {:.1} ms, longest {:.1} ms",
+            r.total.mean_ns as f64 / 1e6,
+            r.total.max_ns as f64 / 1e6
+        );
         found.measured.push(measured("C1-11", &drive.case(case), rate(r), r, reason));
         match device {
             "SSD" => {
@@ -68,7 +71,7 @@ pub(super) fn fill(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
         let load = Load::plain("uniform").with("space", space).with("size", "4 KiB").with("write", "1");
         let load = Load { requests: Some(FILL_WRITES), on_empty: true, ..load };
         let results = lab.run(&setups, &load)?;
-        let means: Vec<f64> = setups.iter().map(|s| results[&s.label].all.mean_ns as f64).collect();
+        let means: Vec<f64> = setups.iter().map(|s| results[&s.label].total.mean_ns as f64).collect();
         if base.is_empty() {
             base.clone_from(&means);
         }
@@ -103,7 +106,7 @@ pub(super) fn reads(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(),
         drive.setup("by halves", HETE_MR, &[("device.mirror.read_policy", "\"round-robin\"")]),
     ];
     let runs = lab.watch(&setups, &load, CAP)?;
-    let mean = |label: &str| runs[label].result.reads.mean_ns as f64 / 1e6;
+    let mean = |label: &str| runs[label].result.read.mean_ns as f64 / 1e6;
     for (case, slow, fast) in [("leg", "HDD", "SSD"), ("routing", "by halves", "all to the drive")] {
         let reason = format!("{:.2} against {:.2} ms, 64 KiB, a fifth writes, 50/s", mean(slow), mean(fast));
         let case = drive.case(case);

@@ -198,7 +198,7 @@ pub(super) fn streams(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(
     found.measured.push(measured("C1-14", &drive.case("clustered"), times_as, &run.result, reason));
     found.moot_unless(count > 0, "no write is slow");
     let longest = times.iter().copied().max().unwrap_or(Span::ZERO);
-    let held = counter(&run.result, "ssd", "write_held_longest_ns");
+    let held = counter(&run.result, "ssd", "write_stall_max_ns");
     let reason = format!("the drive's own part; with the wait before it {longest}");
     let case = drive.case("longest");
     found.measured.push(measured("C1-14", &case, held as f64 / 1e9, &run.result, reason));

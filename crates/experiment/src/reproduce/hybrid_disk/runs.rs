@@ -180,7 +180,7 @@ impl Runs {
         self.get(&format!("r {tenths}"))
     }
 
-    /// `real` or `stand-in`.
+    /// `real` or `synthetic`.
     pub fn origin(&self) -> String {
         let workload = self.get(HALF).provenance.workloads.first();
         workload.map_or_else(String::new, |w| w.origin.clone())
@@ -194,7 +194,7 @@ pub fn counter(r: &RunResult, name: &str) -> u64 {
 
 /// Mean read, in us.
 pub fn read_us(r: &RunResult) -> f64 {
-    r.reads.mean_ns as f64 / 1e3
+    r.read.mean_ns as f64 / 1e3
 }
 
 /// Energy of the disk, in J.

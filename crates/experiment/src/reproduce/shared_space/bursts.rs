@@ -92,7 +92,7 @@ pub fn per_erase(result: &RunResult) -> Option<f64> {
 fn hosts(case: &str, base: Way, way: Way, pairs: &[Pair], found: &mut Findings) {
     let both = tenants(pairs, WIDE, way).zip(tenants(pairs, WIDE, base));
     let ratios: Vec<(&str, f64)> =
-        both.map(|((load, s), (_, v))| (load, s.all.mean_ns as f64 / v.all.mean_ns as f64)).collect();
+        both.map(|((load, s), (_, v))| (load, s.total.mean_ns as f64 / v.total.mean_ns as f64)).collect();
     let worst = ratios.iter().map(|r| r.1).fold(f64::MIN, f64::max);
     let words: Vec<String> = ratios.iter().map(|(load, ratio)| format!("{load} {ratio:.3}")).collect();
     put(found, "C3-4", case, Some(worst), pairs, words.join(", "));
@@ -114,7 +114,7 @@ fn give_back(case: &str, pairs: &[Pair], found: &mut Findings) {
 
 /// What the neighbour of the adversary notices.
 fn neighbour(case: &str, unit: Unit, adversary: &[Pair; 1], found: &mut Findings) {
-    let of = |way| tenants(adversary, unit, way).nth(1).map(|(_, tenant)| tenant.all.clone());
+    let of = |way| tenants(adversary, unit, way).nth(1).map(|(_, tenant)| tenant.total.clone());
     let both = of(PROPOSAL).zip(of(Way::VssdBehindCfq));
     let value = both.as_ref().map(|(shared, vssd)| shared.mean_ns as f64 / vssd.mean_ns as f64);
     let reason = both.map_or_else(String::new, |(shared, vssd)| {

@@ -276,7 +276,7 @@ impl Pair {
             Unit::Block => (PAGES, 1),
         };
         let collection = Collection {
-            cleared: counter(result, "gc_blocks_cleared"),
+            cleared: counter(result, "gc_blocks_collected"),
             moved: counter(result, "gc_pages_moved"),
             pages,
             die_ns: charges.filter(gc).map(|c| c.busy_ns).sum(),

@@ -45,7 +45,7 @@ fn figure_2(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     let load = Load::plain("uniform").with("space", "4 MiB").with("write", "1").cold();
     let load = Load { on_empty: true, requests: Some(PAGES_OF_A), ..load };
     let results = lab.run(&[alone, lent], &load)?;
-    let cleared = |name: &str| counter(&results[name], "gc_blocks_cleared");
+    let cleared = |name: &str| counter(&results[name], "gc_blocks_collected");
     let (vssd, shared) = (cleared("vssd"), cleared("shared"));
     let moved = |name: &str| counter(&results[name], "gc_pages_moved");
     let reason = format!(

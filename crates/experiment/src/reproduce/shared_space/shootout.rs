@@ -67,10 +67,10 @@ fn shares(result: &RunResult) -> String {
 pub fn measure(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     let results = run(lab)?;
     let mut put = |case: &str, value: Option<f64>, reason: String| {
-        let (case, origin) = (case.into(), "stand-in".into());
+        let (case, origin) = (case.into(), "synthetic".into());
         found.measured.push(Measured { id: "C3-11", case, value, origin, reason, ..Measured::default() });
     };
-    let speed = |name: &str| results[name].bytes_per_second as f64;
+    let speed = |name: &str| results[name].total.bytes_per_second as f64;
     for (case, other) in [("CFFQ / CFQ", "CFQ"), ("CFFQ / FIFO", "FIFO")] {
         let (here, there) = (speed("CFFQ"), speed(other));
         let mb = 1e6;
@@ -105,12 +105,12 @@ fn sheet(results: &Results) -> Sheet {
     for (name, _, _) in WAYS {
         let result = &results[name];
         for tenant in &result.tenants {
-            let l = &tenant.all;
-            let iops = (u128::from(l.requests) * 1_000_000_000).checked_div(u128::from(result.span_ns));
+            let l = &tenant.total;
+            let iops = (u128::from(l.requests) * 1_000_000_000).checked_div(u128::from(result.duration_ns));
             let mut row = vec![
                 name.to_string(),
                 result.jain_thousandths.map_or_else(|| "-".into(), crate::format::thousandths),
-                format!("{:.1}", result.bytes_per_second as f64 / 1e6),
+                format!("{:.1}", result.total.bytes_per_second as f64 / 1e6),
                 tenant.name.clone(),
                 format!("{:.1} %", tenant.device.share_thousandths as f64 / 10.0),
                 crate::format::count(iops.unwrap_or(0) as u64),

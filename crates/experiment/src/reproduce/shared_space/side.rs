@@ -69,7 +69,7 @@ fn hosts(title: String, pairs: &[Pair], ways: &[(&str, Unit, Way)]) -> Sheet {
                 let Some((load, tenant)) = tenants(std::slice::from_ref(pair), of, way).nth(place) else {
                     continue;
                 };
-                let l = &tenant.all;
+                let l = &tenant.total;
                 let times = [l.mean_ns, l.p50_ns, l.p90_ns, l.p99_ns, l.p99_9_ns, l.p99_99_ns, l.max_ns];
                 let words = [load.to_string(), name.to_string(), unit(of)];
                 rows.push(words.into_iter().chain(times.map(time)).collect());
@@ -110,7 +110,7 @@ fn drives(title: String, pairs: &[Pair], ways: &[(&str, Unit, Way)]) -> Sheet {
                 unit(of),
                 result.drive_waf_thousandths.map_or_else(none, thousandths),
                 per_erase(result).map_or_else(none, |kib| format!("{kib:.0}")),
-                of_drive("gc_blocks_cleared"),
+                of_drive("gc_blocks_collected"),
                 valid.map_or_else(none, |percent| format!("{percent:.1} %")),
             ];
             let lends = matches!(way, Way::Shared(_) | Way::Adaptive | Way::Strict | Way::SharedIdle);
@@ -128,7 +128,7 @@ fn drives(title: String, pairs: &[Pair], ways: &[(&str, Unit, Way)]) -> Sheet {
                 let slower = || {
                     let (_, here) = tenants(one, of, way).nth(place)?;
                     let (_, there) = tenants(one, of, base).nth(place)?;
-                    Some(format!("{:.3}", here.all.mean_ns as f64 / there.all.mean_ns as f64))
+                    Some(format!("{:.3}", here.total.mean_ns as f64 / there.total.mean_ns as f64))
                 };
                 row.push(if lends && ran { slower().unwrap_or_else(none) } else { none() });
             }

@@ -225,8 +225,8 @@ pub fn tenants(pairs: &[Pair], unit: Unit, way: Way) -> impl Iterator<Item = (&'
 
 /// C3-4: what the hosts notice.
 pub fn hosts(pairs: &[Pair], found: &mut Findings) {
-    let mean: fn(&TenantResult) -> u64 = |t| t.all.mean_ns;
-    let p99: fn(&TenantResult) -> u64 = |t| t.all.p99_ns;
+    let mean: fn(&TenantResult) -> u64 = |t| t.total.mean_ns;
+    let p99: fn(&TenantResult) -> u64 = |t| t.total.p99_ns;
     for (case, way, against, figure) in [
         ("mean", PROPOSAL, Way::Vssd, mean),
         ("p99", PROPOSAL, Way::Vssd, p99),
@@ -262,7 +262,7 @@ pub fn lending(pairs: &[Pair], found: &mut Findings) {
     let of = |way| {
         tenants(pairs, Unit::Superblock, way)
             .find(|(load, _)| *load == "financial2")
-            .map(|(_, t)| t.all.mean_ns)
+            .map(|(_, t)| t.total.mean_ns)
     };
     let (shared, vssd) = (of(PROPOSAL), of(Way::VssdBehindCfq));
     let value = shared.zip(vssd).map(|(s, v)| s as f64 / v as f64);
@@ -327,7 +327,7 @@ pub fn workloads(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
                 reason: format!("{} requests, before they are laid onto the drive{meaning}", stats.requests),
                 ..Measured::default()
             });
-            found.moot_unless(stats.origin != "stand-in", MADE_SO);
+            found.moot_unless(stats.origin != "synthetic", MADE_SO);
         }
     }
     Ok(())

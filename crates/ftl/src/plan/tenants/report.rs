@@ -121,7 +121,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         put("units_lent", sum(|c| c.lent));
         put("units_demanded", tenants.demands);
         put("collections_forced_by_lenders", sum(|c| c.forced));
-        put("pages_moved_for_a_demand_most", tenants.moved_most);
+        put("demand_pages_moved_max", tenants.moved_most);
         put("units_returned_while_idle", sum(|c| c.returned));
         let pages = 1 << self.host.page.bits;
         let endurance = u128::from(self.blocks.wear_rules().endurance);

@@ -66,7 +66,7 @@ impl Session<'_> {
         };
         Standing {
             demanded: Counter::of(&counters, "units_demanded"),
-            levelled: Counter::of(&counters, "blocks_levelled_across_tenants"),
+            levelled: Counter::of(&counters, "wl_blocks_relocated_across_tenants"),
             journal_pages: Counter::of(&counters, "journal_pages"),
             tenants: (1..=16).map(tenant).collect(),
         }

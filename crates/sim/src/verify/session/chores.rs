@@ -77,7 +77,7 @@ impl Session<'_> {
         if self.is_parity(array) {
             return self.figure(array, "legs_lost") * self.figure(array, "legs_on_record");
         }
-        self.figure(array, "solos")
+        self.figure(array, "degraded_transitions")
     }
 
     fn is_parity(&self, array: u32) -> bool {
