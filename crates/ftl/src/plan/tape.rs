@@ -205,7 +205,8 @@ impl Flash for Tape {
 mod tests {
     use super::*;
     use crate::gc::Greedy;
-    use crate::mapping::{Dftl, MapShape, Mapping, PageMap};
+    use crate::log_block::{Bast, BlockMap, Fast, Homes, LogBlocks, LogMap, Region, Shape};
+    use crate::mapping::{Cftl, Dftl, MapShape, Mapping, PageMap, Tpftl};
     use crate::placement::{Axis, RoundRobin};
     use crate::plan::level::Leveller;
     use crate::plan::pages::PageShape;
@@ -433,9 +434,13 @@ mod tests {
                     "seed {seed}: the newest version at {ppn:?} is erased"
                 );
             }
-            desk.plan
-                .check_blocks()
-                .unwrap_or_else(|why| panic!("seed {seed}: {}: {}", why.invariant, why.what));
+            let checked = match desk.plan.map.log_blocks() {
+                Some(_) => desk.plan.check_logged(),
+                None => desk.plan.check_blocks(),
+            };
+            checked.unwrap_or_else(|why| {
+                panic!("{} seed {seed}: {}: {}", std::any::type_name::<M>(), why.invariant, why.what)
+            });
         }
         let erases = desk.plan.exec.entries.iter().filter(|entry| matches!(entry, Entry::Erase(_))).count();
         assert!(erases > 5, "seed {seed}: the drive collects");
@@ -443,11 +448,26 @@ mod tests {
         (desk.plan.exec.entries, at)
     }
 
+    /// A log-block map whose pools are the planes.
+    fn log_blocks(of_pool: impl Fn(Region) -> Box<dyn LogBlocks>) -> Desk<LogMap> {
+        let (planes, blocks, pages) = LAYOUT;
+        let layout = Layout::new(planes, blocks, pages).expect("it is small");
+        let homes = Homes { first: 0, logical: PAGES, unit: 1, order: (0..planes).collect() };
+        let logical = homes.most_in_a_pool().div_ceil(pages);
+        let maps = (0..planes).map(|_| of_pool(Region::new(Shape { pages, blocks, logical }))).collect();
+        Desk::new(LogMap::new(vec![homes], layout, maps), 0, false)
+    }
+
     #[test]
     fn every_list_is_one_that_flash_allows() {
         for seed in 0..20 {
             random(page_map(false), seed);
             random(dftl(false), seed);
+            random(Desk::new(Tpftl::new(MapShape::new(PAGES, 5, 0), 60), 2, false), seed);
+            random(Desk::new(Cftl::new(MapShape::new(PAGES, 5, 0), 64, 8, None), 2, false), seed);
+            random(log_blocks(|region| Box::new(BlockMap::new(region, 2))), seed);
+            random(log_blocks(|region| Box::new(Bast::new(region, 3, false))), seed);
+            random(log_blocks(|region| Box::new(Fast::new(region, 3, true, false))), seed);
         }
     }
 
