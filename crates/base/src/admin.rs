@@ -94,6 +94,9 @@ pub enum Gone {
     Groups(u64, u64),
     /// A page of a ring that cannot be read, at this byte: if a group stood there, what is in it may read as something older.
     Page(u64),
+    /// A ring that may have had something newer of so many bytes of the device: they fail until they are written whole
+    /// ([`Machine::lost`](crate::Machine::lost)).
+    Dirty(u64),
 }
 
 /// What a machine does with its data beside serving.
@@ -154,6 +157,8 @@ pub enum Admin {
     Lead(u8),
     /// Give this child up for good: what comes in its place holds nothing.
     Replace(u8),
+    /// What the device has of data that were lost counts from now on, old as it may be ([`Machine::lost`](crate::Machine::lost)).
+    AcceptLost,
     /// The children have become longer, and say so in their limits: serve more. Answered by [`Notice::Grown`] or
     /// [`Notice::NotGrown`].
     Grow {

@@ -301,6 +301,9 @@ pub trait Machine: Send {
         None
     }
 
+    /// Ranges that were lost and fail until they are written whole, in order; of a machine that keeps a list of them on record.
+    fn lost(&self, _out: &mut Vec<(ByteOffset, ByteLen)>) {}
+
     /// What it does with its data beside serving, each kind of work once.
     fn upkeep(&self, _out: &mut Vec<Upkeep>) {}
 

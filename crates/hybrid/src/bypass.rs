@@ -61,7 +61,11 @@ impl Hybrid {
     pub(crate) fn begin_bypass(&mut self, i: u32, cx: &mut Cx<'_>) {
         let (first, end) = self.ops[i as usize].middle;
         let meets = |other: (u64, u64)| other.0 < end && first < other.1;
+        let joins = self.through.as_ref().is_some_and(|through| through.waits_to_join);
         let held = !self.has_room_for_marks(end - first)
+            || joins
+            || self.drains(first, end)
+            || !self.may_differ(first, end)
             || self.ops.iter().any(|o| o.stage == Stage::Bypassing && meets(o.middle))
             || self.collectors.iter().any(|c| meets(c.on_disk()))
             || self.destages(first, end);
@@ -78,7 +82,7 @@ impl Hybrid {
                 f.passed = f.dirty;
             }
         }
-        let (start, bytes) = match self.is_through() {
+        let (start, bytes) = match op.is_direct {
             true => (op.first * SECTOR, (op.end - op.first) * SECTOR),
             false => (first * self.page, (end - first) * self.page),
         };
@@ -136,8 +140,17 @@ impl Hybrid {
         }
         let (first, end) = self.ops[i as usize].middle;
         self.disk_unflushed = true;
-        if self.is_through() {
-            let succeeded = self.ops[i as usize].error.is_none();
+        let op = self.ops[i as usize];
+        if op.error.is_none() && op.op != Op::Trim {
+            let sectors = self.sectors();
+            let (from, to) = match op.is_direct {
+                true => (op.first, op.end),
+                false => (first * sectors, end * sectors),
+            };
+            self.overwrite_lost(from, to);
+        }
+        if op.is_direct {
+            let succeeded = op.error.is_none();
             self.void_copies(i, succeeded, cx);
             if !succeeded {
                 return self.finish_op(i, Some(id), cx);

@@ -15,6 +15,8 @@ enum Step {
     /// Waits for erasures.
     Erasures,
     DiskFlush,
+    /// Pages that were lost and are written are served again from the next start on as well.
+    Lost,
     /// Marks up to this count go to the top ring.
     Marks(u64),
     /// The ring comes to rest.
@@ -47,9 +49,14 @@ impl Commit {
     pub fn goes_on_without_rings(&mut self, rings: usize) {
         self.marks = 0;
         self.step = match self.step {
-            step @ (Step::Idle | Step::Erasures | Step::DiskFlush) => step,
+            step @ (Step::Idle | Step::Erasures | Step::DiskFlush | Step::Lost) => step,
             _ => Step::Rest(rings),
         };
+    }
+
+    /// Whether the disk was flushed, and the map is to say which lost pages were written.
+    pub fn is_at_lost(&self) -> bool {
+        self.step == Step::Lost
     }
 
     /// Whether the next group of a ring is a proof.
@@ -77,6 +84,10 @@ impl Hybrid {
                 Step::Idle if self.commit.wanted > self.commit.done => Step::Erasures,
                 Step::Erasures if !self.collectors.iter().any(|c| c.is_erasing()) => {
                     self.commit.marks = self.marks.wanted;
+                    if let Some(regions) = &mut self.regions {
+                        let written = std::mem::take(&mut regions.written);
+                        regions.ready.extend(written);
+                    }
                     if self.policy.disk_volatile && self.disk_unflushed {
                         self.disk_unflushed = false;
                         self.flush_child(self.disk, cx);
@@ -85,11 +96,16 @@ impl Hybrid {
                         self.disk_is_flushed()
                     }
                 }
+                Step::Lost if !self.serves_lost() => Step::Marks(self.commit.marks),
                 Step::Marks(_) if !self.has_rings() => Step::Rest(self.rings.len()),
-                Step::Marks(count) if self.marks.taken >= count && self.writers[0].is_idle() => Step::Rest(0),
+                Step::Marks(count) if self.marks.taken >= count && self.writers[0].is_idle() => {
+                    self.note_resting();
+                    Step::Rest(0)
+                }
                 Step::Rest(r) if r == self.rings.len() => {
                     self.commit.done += 1;
                     self.count.commits += 1;
+                    self.settle_resting();
                     Step::Idle
                 }
                 Step::Rest(r) => match self.rest(r, cx) {
@@ -105,7 +121,7 @@ impl Hybrid {
 
     fn disk_is_flushed(&mut self) -> Step {
         self.marks.ready = self.marks.ready.max(self.commit.marks);
-        Step::Marks(self.commit.marks)
+        Step::Lost
     }
 
     /// Lets a ring come to rest, and begins its flush.
@@ -183,7 +199,7 @@ mod tests {
             assert!(commit.is_under_way() && commit.marks == 0);
             commit.step
         };
-        for step in [Step::Idle, Step::Erasures, Step::DiskFlush] {
+        for step in [Step::Idle, Step::Erasures, Step::DiskFlush, Step::Lost] {
             assert_eq!(after(step), step);
         }
         for step in [Step::Marks(9), Step::Rest(0), Step::Flush(1), Step::Proof(0), Step::FlushProof(1, 5)] {

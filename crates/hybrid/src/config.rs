@@ -5,6 +5,7 @@ use crate::dram::Order;
 use crate::machine::{Hybrid, Policy};
 use crate::policy::demotion::DemotionConfig;
 use crate::policy::promotion::PromotionConfig;
+use crate::region_map::Layout;
 use crate::ring::{Shape, cold_units, reserve_units};
 use nandu_base::{
     BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Ratio, Registry, SECTOR,
@@ -65,6 +66,10 @@ pub struct HybridConfig {
     /// two erase units of each ring.
     #[serde(default)]
     pub dirty_max: ByteLen,
+    /// Bytes of a region of the map of dirty regions, which lies on the disk: with it the disk can go on without rings that were lost, and names what was lost.
+    /// Default 0: no map, as in the paper; a power of two from one page to 1 GiB; fixed when the disk is made.
+    #[serde(default)]
+    pub dirty_region_size: ByteLen,
     /// When a change is acknowledged. Default "dram", as in the paper; with `cache_mode = "writethrough"` when the disk has it, whatever stands here.
     #[serde(default = "default_write_ack")]
     pub write_ack: Acknowledge,
@@ -229,6 +234,12 @@ plants! {
         "a read fails because a ring does not give the copy that the disk has too";
     soils_copies, "hybrid.soils-copies", "copies_only", "hybrid-writethrough",
         "after a start copies count as newer than the disk";
+    marks_late, "hybrid.marks-late", "I-1", "hybrid-loses-rings",
+        "pages of a region are appended, and acknowledged, before the map on the disk says that it is dirty";
+    clears_early, "hybrid.clears-early", "I-1", "hybrid-loses-rings",
+        "a region is called clean while a ring has something newer of it";
+    clears_whole_region, "hybrid.clears-whole-region", "I-1", "hybrid-loses-rings",
+        "a page of a lost region is written, and the whole region is served again";
     promotes_unused, "hybrid.promotes-unused", "unused_not_promoted", "culling-over-hybrid",
         "pages that were only read ahead are copied to the top ring";
 }
@@ -302,6 +313,17 @@ impl HybridConfig {
                 "dirty_max",
                 "with `cache_mode = \"writethrough\"` nothing is newer than the disk: leave it out",
             ));
+        }
+        let region = self.dirty_region_size.0;
+        if region > 0 && self.cache_mode == CacheMode::Writethrough {
+            return Err(BuildError::at(
+                "dirty_region_size",
+                "with `cache_mode = \"writethrough\"` no region is dirty: leave it out",
+            ));
+        }
+        if region > 0 && !(region.is_power_of_two() && (page..=1 << 30).contains(&region)) {
+            let why = format!("{} is not a power of two from the page to 1 GiB", self.dirty_region_size);
+            return Err(BuildError::at("dirty_region_size", why));
         }
         check_range("group_pages", self.group_pages, 1, 125)?;
         check_range("append_idle", self.append_idle, Span::ZERO, Span::from_secs(3600))?;
@@ -429,11 +451,19 @@ impl DeviceConfig for HybridConfig {
         if pages > u64::from(u32::MAX >> 1) {
             return Err(BuildError::at("disk", format!("{} is more than 2^31 pages", disk.capacity)));
         }
+        let layout = match self.dirty_region_size.0 {
+            0 => None,
+            region => Some(Layout::of(disk.capacity.0, page, region).ok_or_else(|| {
+                BuildError::at("disk", format!("{} has no room for a map of dirty regions", disk.capacity))
+            })?),
+        };
+        let data = layout.map_or(pages - 2, |layout| u64::from(layout.pages));
         let frames = self.dram_size.0 / page;
         let is_through = self.cache_mode == CacheMode::Writethrough;
         let limits = Limits {
-            capacity: ByteLen((pages - 2) * page),
-            align: if is_through { disk.align } else { SECTOR as u32 },
+            capacity: ByteLen(data * page),
+            // What goes to the disk past the rings goes as it is.
+            align: if is_through || layout.is_some() { disk.align } else { SECTOR as u32 },
             preferred: page as u32,
             max_io: ByteLen((32 << 20).min(marks_max(&rings[0]) * page)),
             dma_align: cx.children.iter().map(|c| c.dma_align).max().unwrap_or(512),
@@ -460,6 +490,7 @@ impl DeviceConfig for HybridConfig {
             append_idle: self.append_idle,
             spin_aware: self.spin_aware,
             disk_volatile: disk.volatile_cache,
+            is_mapped: layout.is_some(),
             disk_max: disk.max_io.0 / page * page,
         };
         let sizes = cx.children.iter().map(|c| c.capacity.0).collect();
@@ -469,6 +500,7 @@ impl DeviceConfig for HybridConfig {
             frames as usize,
             &rings,
             sizes,
+            layout,
             policy,
             promotion,
             demotion,

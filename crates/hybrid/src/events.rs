@@ -2,6 +2,7 @@
 
 use crate::figures::Counts;
 use crate::machine::{Hybrid, IDLE, Phase, TAGS, Tag};
+use crate::region_map::ranges;
 use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind,
     Health, Instant, Limits, Machine, Op, OpenError, OpenHow, Peek, RamPower, ReqId, Span, Step, TimerKey,
@@ -33,7 +34,8 @@ impl Machine for Hybrid {
 
     fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
         let is_gone = |k: u8| !cx.peek.is_open(k);
-        if let Some(k) = (0..=self.disk).find(|&k| is_gone(k) && !self.is_spare(k)) {
+        let may_lack = |k: u8| self.is_spare(k) || k != self.disk && self.may_lose_rings();
+        if let Some(k) = (0..=self.disk).find(|&k| is_gone(k) && !may_lack(k)) {
             cx.opened(Err(OpenError::Child(k)));
             return Step::Idle;
         }
@@ -104,6 +106,8 @@ impl Machine for Hybrid {
                 Tag::Record => self.record_done(id, cx),
                 Tag::Destage => self.destage_done(index, failed, cx),
                 Tag::Flush => self.disk_flushed(index, id, cx),
+                Tag::Region => self.round_done(failed, cx),
+                Tag::Drain => self.drained(index, failed, cx),
             }
         }
         if self.in_flight == 0 && self.phase == Phase::Failed && !self.opening.is_first {
@@ -158,13 +162,24 @@ impl Machine for Hybrid {
     }
 
     fn admin(&mut self, admin: Admin, cx: &mut Cx<'_>) -> Result<(), AdminError> {
-        let result = self.replace_ring(admin, cx);
+        let result = self.obey(admin, cx);
         self.advance(cx);
         result
     }
 
+    fn needs_child(&self, child: u8) -> bool {
+        self.may_lose_rings() && self.phase == Phase::Running && (child == self.disk || self.has_rings())
+    }
+
     fn child_use(&self, child: u8) -> Option<ChildUse> {
         self.ring_use(child)
+    }
+
+    fn lost(&self, out: &mut Vec<(ByteOffset, ByteLen)>) {
+        if let Some(regions) = &self.regions {
+            let lost = ranges(&regions.lost.runs(), self.page, self.limits.capacity.0);
+            out.extend(lost.into_iter().map(|(from, to)| (ByteOffset(from), ByteLen(to - from))));
+        }
     }
 
     fn used(&mut self, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {

@@ -36,6 +36,12 @@ pub(crate) struct Counts {
     /// How often the rings were left out, and taken.
     pub ring_departures: u64,
     pub ring_returns: u64,
+    /// Regions that became dirty on the disk, and clean; pages of the map that were written for it.
+    pub regions_marked: u64,
+    pub regions_cleared: u64,
+    pub region_map_writes: u64,
+    /// Requests that failed because what they are about was lost with the rings.
+    pub lost_requests: u64,
 }
 
 impl Hybrid {
@@ -89,6 +95,17 @@ impl Hybrid {
             put("ring_departures", c.ring_departures);
             put("ring_returns", c.ring_returns);
             put("rings_in_use", u64::from(self.has_rings()));
+        }
+        if let Some(regions) = &self.regions {
+            let region = regions.layout.page * u64::from(regions.layout.region_pages);
+            put("dirty_regions", u64::from(regions.stored.dirty.count()));
+            put("dirty_region_bytes", u64::from(regions.stored.dirty.count()) * region);
+            put("regions_marked_dirty", c.regions_marked);
+            put("regions_cleared", c.regions_cleared);
+            put("region_map_pages_written", c.region_map_writes);
+            put("lost_bytes", bytes(u64::from(regions.lost.count())));
+            put("requests_of_lost_data", c.lost_requests);
+            put("rings_given_up", u64::from(!self.has_rings()));
         }
         put("dirty_frames", self.dram.dirty_frames());
         for (ring, [used, dirty]) in self

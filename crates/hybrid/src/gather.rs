@@ -2,6 +2,7 @@
 
 use crate::append::{From, Group, Want};
 use crate::dram::{Order, Walk};
+use crate::host::{HostOp, Stage};
 use crate::machine::{Hybrid, Phase};
 use crate::map::Where;
 use crate::record::{Entry, capacity};
@@ -82,6 +83,15 @@ impl Hybrid {
         let most = most.min(self.room_for_dirty());
         let mut taken = Vec::new();
         let mut lacking = Vec::new();
+        let marks_late = self.planted.marks_late;
+        let (regions, ops) = (&mut self.regions, &self.ops);
+        let mut may_be_dirty =
+            |page| regions.as_mut().is_none_or(|regions| regions.may_be_dirty(page) || marks_late);
+        let is_mapped = self.policy.is_mapped;
+        let is_bypassed = |page| {
+            let meets = |op: &HostOp| (op.middle.0..op.middle.1).contains(&u64::from(page));
+            ops.iter().any(|op| op.stage == Stage::Bypassing && meets(op))
+        };
         self.dram.walk(order, |f, at| {
             if taken.len() as u32 == most {
                 return Walk::Enough;
@@ -91,6 +101,10 @@ impl Hybrid {
             }
             if f.valid != full {
                 lacking.push(at);
+                return Walk::Kept;
+            }
+            let may = if f.dirty != 0 { may_be_dirty(f.page) } else { !is_mapped || !is_bypassed(f.page) };
+            if !may {
                 return Walk::Kept;
             }
             group.oldest.get_or_insert(f.since);

@@ -42,6 +42,8 @@ pub(crate) struct HostOp {
     pub speculative: bool,
     /// Nothing of it is kept in DRAM.
     pub passes: bool,
+    /// All of it goes to the disk, parts of pages too.
+    pub is_direct: bool,
     pub payload: Payload,
     /// In sectors.
     pub first: u64,
@@ -92,6 +94,7 @@ impl Hybrid {
             fua: (fua || self.policy.ack_durable) && op != Op::Read,
             speculative,
             passes: false,
+            is_direct: false,
             payload: request.payload,
             first,
             end,
@@ -111,26 +114,38 @@ impl Hybrid {
         match op {
             Op::Flush => self.make_durable(i, cx),
             _ if end == first => self.finish_op(i, None, cx),
-            Op::Read => self.read(i, passes, cx),
-            _ if self.is_through() => {
-                let is_long =
-                    self.policy.write_bypass > 0 && (end - first) * SECTOR > self.policy.write_bypass;
-                let op = &mut self.ops[i as usize];
-                (op.passes, op.middle) = (passes || is_long, (first / sectors, end.div_ceil(sectors)));
-                self.count.host_written += end.div_ceil(sectors) - first / sectors;
-                self.begin_bypass(i, cx);
+            _ if self.meets_lost(op, first, end) => {
+                self.ops[i as usize].error = Some(ErrorKind::Lost);
+                self.finish_op(i, None, cx);
             }
+            Op::Read => self.read(i, passes, cx),
             _ => {
-                let bytes = (end - first) * SECTOR;
-                let most = if op == Op::Write { self.policy.write_bypass } else { ZEROS_MAX * self.page };
-                if passes || (most > 0 && bytes > most) {
-                    let (a, b) = (first.div_ceil(sectors), end / sectors);
-                    self.ops[i as usize].middle = if a < b { (a, b) } else { (0, 0) };
-                }
+                self.ops[i as usize].passes = passes;
                 self.count.host_written += end.div_ceil(sectors) - first / sectors;
-                self.absorb(i, cx);
+                self.change(i, cx);
             }
         }
+    }
+
+    /// Sends a change where it goes: to the disk where that must have it at once, else to DRAM.
+    pub(crate) fn change(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let HostOp { op, first, end, passes, .. } = self.ops[i as usize];
+        let sectors = self.sectors();
+        let bytes = (end - first) * SECTOR;
+        let is_direct = self.is_through() || !self.has_rings();
+        self.ops[i as usize].is_direct = is_direct;
+        if is_direct {
+            let is_long = self.policy.write_bypass > 0 && bytes > self.policy.write_bypass;
+            let op = &mut self.ops[i as usize];
+            (op.passes, op.middle) = (passes || is_long, (first / sectors, end.div_ceil(sectors)));
+            return self.begin_bypass(i, cx);
+        }
+        let most = if op == Op::Write { self.policy.write_bypass } else { ZEROS_MAX * self.page };
+        let (a, b) = (first.div_ceil(sectors), end / sectors);
+        // What was lost is served again when the disk has it.
+        let goes_by = passes || (most > 0 && bytes > most) || a < b && self.has_lost(a, b);
+        self.ops[i as usize].middle = if goes_by && a < b { (a, b) } else { (0, 0) };
+        self.absorb(i, cx);
     }
 
     /// Pages that are looked for nowhere but where they are, when the read `passes` by or is long.

@@ -30,7 +30,8 @@
 //! flushed where the rules need it.
 //!
 //! *Rings may hold copies only* (`through`): then the disk has every change first, and the rings may be lost. Where they do not, what they have
-//! that the disk does not have may be bounded (`destage`).
+//! that the disk does not have may be bounded (`destage`), and put on record on the disk by regions (`region_map`, `regions`): then the disk goes on without rings that are lost, and
+//! what was lost with them fails until it is written anew (`lost`).
 //!
 //! # States
 //!
@@ -66,12 +67,15 @@ pub mod generation;
 mod host;
 mod life;
 mod load;
+mod lost;
 mod machine;
 mod map;
 mod open;
 pub mod policy;
 pub mod record;
 mod recover;
+pub mod region_map;
+mod regions;
 mod ring;
 mod through;
 mod used;

@@ -64,7 +64,10 @@ impl Hybrid {
         self.destage.abandon(cx.pool);
         self.opening.abandon(cx.pool);
         if let Some(through) = &mut self.through {
-            through.joins = false;
+            (through.joins, through.waits_to_join) = (false, false);
+        }
+        if let Some(regions) = &mut self.regions {
+            regions.abandon();
         }
         self.commit = Commit::default();
         self.marks = Marks::default();
@@ -75,7 +78,8 @@ impl Hybrid {
     /// Starts again where nothing stands in the way.
     pub(crate) fn try_reopen(&mut self, cx: &mut Cx<'_>) {
         let is_gone = (0u8..).zip(&self.gone).any(|(child, &gone)| gone && !self.is_spare(child));
-        let may_return = self.was_lost && !self.gave_up && !is_gone;
+        let leaves = self.regions.as_ref().is_some_and(|regions| regions.leaves);
+        let may_return = (leaves || self.was_lost && !self.gave_up) && !is_gone;
         if self.phase == Phase::Failed && may_return && self.in_flight == 0 {
             self.phase = Phase::Opening;
             self.opening.is_first = false;
@@ -98,6 +102,9 @@ impl Hybrid {
     /// Everything is read: serves from now on.
     pub(crate) fn opened(&mut self, cx: &mut Cx<'_>) {
         self.phase = Phase::Running;
+        if let Some(regions) = &mut self.regions {
+            regions.leaves = false;
+        }
         self.dram.open(cx.pool);
         self.count.recoveries += 1;
         self.destage.ceiling = self.map.dirty();

@@ -16,6 +16,8 @@ use crate::policy::below::Below;
 use crate::policy::demotion::Demotion;
 use crate::policy::promotion::Promotion;
 use crate::policy::sequential::Streams;
+use crate::region_map::Layout;
+use crate::regions::Regions;
 use crate::ring::{Ring, Shape};
 use crate::through::Through;
 use nandu_base::{
@@ -46,6 +48,8 @@ pub(crate) struct Policy {
     pub append_idle: Span,
     pub spin_aware: bool,
     pub disk_volatile: bool,
+    /// The disk has a map of dirty regions.
+    pub is_mapped: bool,
     /// Longest request to the disk, in whole pages.
     pub disk_max: u64,
 }
@@ -78,9 +82,13 @@ pub(crate) enum Tag {
     /// A flush of the host, where that is one of the disk.
     Flush,
     Destage,
+    /// A page of the map of dirty regions, and the flush behind it.
+    Region,
+    /// A frame of DRAM goes to the disk, for there are no rings.
+    Drain,
 }
 
-pub(crate) const TAGS: [Tag; 14] = [
+pub(crate) const TAGS: [Tag; 16] = [
     Tag::Header,
     Tag::Data,
     Tag::Prepare,
@@ -95,6 +103,8 @@ pub(crate) const TAGS: [Tag; 14] = [
     Tag::Record,
     Tag::Flush,
     Tag::Destage,
+    Tag::Region,
+    Tag::Drain,
 ];
 
 /// The hybrid disk.
@@ -153,8 +163,10 @@ pub(crate) struct Hybrid {
     pub promotion: Box<dyn Promotion>,
     pub demotion: Box<dyn Demotion>,
     pub streams: Streams,
-    /// Rings hold copies only.
+    /// Where it can do without rings: what it knows of them.
     pub through: Option<Through>,
+    /// The map of dirty regions, where there is one.
+    pub regions: Option<Regions>,
     pub below: Below,
     pub opening: Opening,
     /// Something changed that the pumps look at.
@@ -170,6 +182,7 @@ impl Hybrid {
         frames: usize,
         shapes: &[Shape],
         sizes: Vec<u64>,
+        layout: Option<Layout>,
         policy: Policy,
         promotion: Box<dyn Promotion>,
         demotion: Box<dyn Demotion>,
@@ -180,12 +193,13 @@ impl Hybrid {
         let slots: u32 = shapes.iter().map(Shape::slots).sum();
         let name = cx.name.bytes().fold(0u64, |h, b| h.wrapping_mul(131).wrapping_add(u64::from(b)));
         let is_inclusive = policy.tiers == Tiers::Inclusive && shapes.len() > 1;
+        let does_without = policy.cache_mode == CacheMode::Writethrough || layout.is_some();
         let above = if is_inclusive { shapes[0].slots() as usize } else { 0 };
         Hybrid {
             limits,
             page,
             disk: shapes.len() as u8,
-            map: Map::new(pages, slots as usize),
+            map: Map::new(pages, slots as usize, layout.map(|layout| layout.region_pages)),
             dram: Dram::new(frames, ByteLen(page), pages, policy.write_back, planted.forgets_age),
             rings: shapes.iter().map(|s| Ring::new(*s)).collect(),
             policy,
@@ -223,7 +237,8 @@ impl Hybrid {
             promotion,
             demotion,
             streams: Streams::new(policy.sequential_cutoff),
-            through: (policy.cache_mode == CacheMode::Writethrough).then(|| Through::new(shapes.len())),
+            through: does_without.then(|| Through::new(shapes.len())),
+            regions: layout.map(Regions::new),
             below: Below::new(above, planted.stale_below),
             opening: Opening::default(),
             stir: false,
@@ -270,7 +285,11 @@ impl Hybrid {
         cx: &mut Cx<'_>,
     ) {
         let cookie = self.cookie(child, tag, index);
-        let flags = if matches!(tag, Tag::Load | Tag::Commit) { Flags::NONE } else { Flags::BACKGROUND };
+        let flags = if matches!(tag, Tag::Load | Tag::Commit | Tag::Region) {
+            Flags::NONE
+        } else {
+            Flags::BACKGROUND
+        };
         let draft = Draft { op, flags, offset, len: ByteLen(len), payload, cookie };
         let id = cx.own(TenantId::SYSTEM, draft);
         self.in_flight += 1;
@@ -304,6 +323,7 @@ impl Hybrid {
             if !matches!(self.phase, Phase::Running | Phase::Closing) || self.opening.close_is_due {
                 break;
             }
+            self.take_rings_that_joined(cx);
             self.retry_frames(cx);
             self.retry_bypasses(cx);
             self.decide_to_append(cx);
@@ -316,6 +336,8 @@ impl Hybrid {
                 }
             }
             self.pump_destage(cx);
+            self.pump_drain(cx);
+            self.pump_regions(cx);
             self.pump_commit(cx);
             self.answer_durable(cx);
             self.pump_close();

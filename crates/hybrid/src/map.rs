@@ -40,11 +40,15 @@ pub struct Map {
     uses: Vec<u8>,
     /// Pages whose newest version is in a slot and not on the disk.
     dirty_pages: u32,
+    /// The same of each region, where the disk has a map of them; pages of a region.
+    dirty_in: Vec<u32>,
+    region_pages: u32,
 }
 
 impl Map {
     /// Of a disk of `pages` pages and rings of `slots` slots in all.
-    pub fn new(pages: usize, slots: usize) -> Map {
+    pub fn new(pages: usize, slots: usize, region_pages: Option<u32>) -> Map {
+        let regions = region_pages.map_or(0, |of| pages.div_ceil(of as usize));
         Map {
             place: vec![DISK; pages],
             slots: slots as u32,
@@ -53,7 +57,25 @@ impl Map {
             dirty: vec![false; slots],
             uses: vec![0; slots],
             dirty_pages: 0,
+            dirty_in: vec![0; regions],
+            region_pages: region_pages.unwrap_or(1),
         }
+    }
+
+    /// Counts a page as dirty, or no longer, when that has changed.
+    fn recount(&mut self, page: u32, was: bool, is: bool) {
+        if was == is {
+            return;
+        }
+        let region = self.dirty_in.get_mut((page / self.region_pages) as usize);
+        for count in region.into_iter().chain([&mut self.dirty_pages]) {
+            *count = if is { *count + 1 } else { *count - 1 };
+        }
+    }
+
+    /// Dirty pages of a region.
+    pub fn dirty_in(&self, region: u32) -> u32 {
+        self.dirty_in[region as usize]
     }
 
     /// Forgets everything.
@@ -61,6 +83,7 @@ impl Map {
         self.place.fill(DISK);
         self.page.fill(NONE);
         self.dirty_pages = 0;
+        self.dirty_in.fill(0);
     }
 
     /// Where a page is.
@@ -77,14 +100,14 @@ impl Map {
     /// Says where a page is.
     #[inline]
     pub fn put(&mut self, page: u32, at: Where) {
-        self.dirty_pages -= u32::from(self.is_dirty_page(page));
+        let was = self.is_dirty_page(page);
         self.place[page as usize] = match at {
             Where::Disk => DISK,
             Where::Wanted => WANTED,
             Where::Slot(slot) => slot + FIRST,
             Where::Marked(unit) => unit + FIRST + self.slots,
         };
-        self.dirty_pages += u32::from(self.is_dirty_page(page));
+        self.recount(page, was, self.is_dirty_page(page));
     }
 
     #[inline]
@@ -108,14 +131,14 @@ impl Map {
     pub fn fill(&mut self, slot: u32, page: u32, version: u64, dirty: bool) {
         let at = slot as usize;
         let counted = |map: &Map| map.is_live(slot) && map.is_dirty(slot);
-        self.dirty_pages -= u32::from(counted(self));
+        self.recount(self.page[at], counted(self), false);
         (self.page[at], self.version[at], self.dirty[at], self.uses[at]) = (page, version, dirty, 0);
-        self.dirty_pages += u32::from(counted(self));
+        self.recount(page, false, counted(self));
     }
 
     /// The slot is erased.
     pub fn empty(&mut self, slot: u32) {
-        self.dirty_pages -= u32::from(self.is_live(slot) && self.is_dirty(slot));
+        self.recount(self.page[slot as usize], self.is_live(slot) && self.is_dirty(slot), false);
         self.page[slot as usize] = NONE;
     }
 
@@ -136,13 +159,14 @@ impl Map {
 
     /// The disk may not hold what this slot holds after all.
     pub fn soil(&mut self, slot: u32) {
-        self.dirty_pages += u32::from(self.is_live(slot) && !self.is_dirty(slot));
+        let is_live = self.is_live(slot);
+        self.recount(self.page[slot as usize], is_live && self.is_dirty(slot), is_live);
         self.dirty[slot as usize] = true;
     }
 
     /// The disk holds what this slot holds.
     pub fn clean(&mut self, slot: u32) {
-        self.dirty_pages -= u32::from(self.is_live(slot) && self.is_dirty(slot));
+        self.recount(self.page[slot as usize], self.is_live(slot) && self.is_dirty(slot), false);
         self.dirty[slot as usize] = false;
     }
 
@@ -190,6 +214,14 @@ impl Map {
         if dirty != self.dirty_pages as usize {
             return broken(format!("{dirty} pages are dirty, {} are counted", self.dirty_pages));
         }
+        for (region, &counted) in self.dirty_in.iter().enumerate() {
+            let first = region as u32 * self.region_pages;
+            let end = first.saturating_add(self.region_pages).min(self.place.len() as u32);
+            let dirty = (first..end).filter(|&page| self.is_dirty_page(page)).count();
+            if dirty != counted as usize {
+                return broken(format!("{dirty} pages of region {region} are dirty, {counted} are counted"));
+            }
+        }
         Ok(())
     }
 }
@@ -200,7 +232,7 @@ mod tests {
 
     #[test]
     fn places_read_back() {
-        let mut map = Map::new(4, 10);
+        let mut map = Map::new(4, 10, Some(3));
         for at in [Where::Disk, Where::Wanted, Where::Slot(9), Where::Marked(0), Where::Marked(7)] {
             map.put(3, at);
             assert_eq!(map.find(3), at);
@@ -209,9 +241,9 @@ mod tests {
         assert!(!map.is_live(9));
         map.put(3, Where::Slot(9));
         assert!(map.is_live(9) && map.is_dirty(9));
-        assert_eq!(map.dirty(), 1);
+        assert_eq!((map.dirty(), map.dirty_in(0), map.dirty_in(1)), (1, 0, 1));
         map.clean(9);
-        assert_eq!(map.dirty(), 0);
+        assert_eq!((map.dirty(), map.dirty_in(1)), (0, 0));
         map.soil(9);
         assert!(map.check(|_| true, |_| true).is_ok());
         assert_eq!(map.check(|_| false, |_| true).unwrap_err().invariant, "I-12");

@@ -13,10 +13,12 @@
 //! nothing. On a child that is written over no cut leaves such a page: it was damaged later. One of two superblocks can be done without, and after a
 //! clean end each header that matters is missed by its number; after a crash the start is refused, and names the page.
 
+use crate::config::CacheMode;
 use crate::generation::{Claim, Generation, Stale, decide, salvage};
 use crate::machine::{Hybrid, Phase, Tag, whole};
-use crate::record::{Gaps, Header, Headless, Sealed, Super};
+use crate::record::{Gaps, Header, Headless, Sealed, Standing, Super};
 use crate::recover::{Accepted, accept};
+use crate::region_map::RegionMap;
 use nandu_base::{
     ByteLen, ByteOffset, Content, Cx, DeviceEvent, ErrorKind, Gone, Notice, Op, OpenError, OpenHow, Payload,
     PayloadPool, ReqId, Rng,
@@ -30,6 +32,11 @@ enum Step {
     #[default]
     None,
     Flush(u8),
+    /// Pages of the map of dirty regions are read.
+    ReadMap(u32),
+    /// They are written, and flushed.
+    WriteMap(u32, Why),
+    MapFlush(Why),
     /// The place of a member at which a superblock may stand.
     Super(u8, u32),
     /// The units for superblocks of a new member are erased.
@@ -46,6 +53,20 @@ enum Step {
     /// That is made durable.
     TellFlush(u8, Telling),
 }
+
+/// Why the map of dirty regions is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Why {
+    /// All of it, with a new set.
+    Make,
+    /// What is lost, because rings are given up.
+    Lose,
+    /// No region is dirty, because rings are taken.
+    Join,
+}
+
+/// Most pages of the map in a request of a start.
+const STRETCH: u32 = 64;
 
 /// What all members are told, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +126,8 @@ pub(crate) struct Opening {
     is_parked: bool,
     /// The rings hear of the end, or have.
     is_told_of_end: bool,
+    /// The list of lost pages is damaged, at this byte.
+    damaged_list: Option<u64>,
 }
 
 impl Opening {
@@ -159,8 +182,12 @@ impl Hybrid {
         self.opening.abandon(cx.pool);
         self.forget_rings();
         if let Some(through) = &mut self.through {
-            through.joins = false;
+            (through.joins, through.waits_to_join) = (false, false);
         }
+        if let Some(regions) = &mut self.regions {
+            regions.abandon();
+        }
+        self.opening.damaged_list = None;
         let is_out = |child: usize| self.through.as_ref().is_some_and(|t| t.out.get(child) == Some(&true));
         self.opening.there = (0..self.sizes.len()).map(|child| !self.gone[child] && !is_out(child)).collect();
         self.disk_stands = false;
@@ -169,8 +196,30 @@ impl Hybrid {
         self.opening.found = vec![Vec::new(); self.rings.len()];
         self.opening.gaps = vec![Gaps::default(); self.rings.len()];
         self.opening.headless = vec![Headless::default(); self.rings.len()];
-        self.opening.page = Some(cx.pool.allocate_metadata(ByteLen(self.page)));
+        self.opening.page = Some(self.record_buffer(cx));
         self.go_to(Step::Flush(0), cx);
+    }
+
+    /// What records are read to and written from.
+    pub(crate) fn record_buffer(&self, cx: &mut Cx<'_>) -> Payload {
+        cx.pool.allocate_metadata(ByteLen(self.page * u64::from(self.stretch())))
+    }
+
+    /// Pages of the map in a request.
+    fn stretch(&self) -> u32 {
+        let Some(regions) = &self.regions else { return 1 };
+        STRETCH.min(regions.layout.map_pages()).min((self.policy.disk_max / self.page).max(1) as u32)
+    }
+
+    /// The pages of the map of a step, from the first to one past the last.
+    fn map_pages(&self, step: Step) -> (u32, u32) {
+        let Some(regions) = &self.regions else { return (0, 0) };
+        let (at, end) = match step {
+            Step::ReadMap(at) | Step::WriteMap(at, Why::Make | Why::Lose) => (at, regions.layout.map_pages()),
+            Step::WriteMap(at, Why::Join) => (at, regions.layout.dirty),
+            _ => (0, 0),
+        };
+        (at, end.min(at.saturating_add(self.stretch())))
     }
 
     /// Asks the rings what they are.
@@ -185,6 +234,11 @@ impl Hybrid {
             Step::None => self.all_told(cx),
             Step::Scan(r, _, _) if r == self.rings.len() => self.finish_scan(cx),
             Step::Tell(child, telling) => self.write_super(child, telling, cx),
+            Step::WriteMap(..) => self.write_map(cx),
+            Step::ReadMap(at) if self.map_pages(Step::ReadMap(at)).1 <= at => match self.decide(cx) {
+                Ok(step) => self.go_to(step, cx),
+                Err(error) => self.open_failed(error, cx),
+            },
             _ => self.ask(cx),
         }
     }
@@ -197,12 +251,21 @@ impl Hybrid {
             Step::Flush(k) if k == members => self.skip(Step::Super(0, 0)),
             Step::Flush(k) if !self.is_volatile(k) || !self.opening.asks(k) => self.skip(Step::Flush(k + 1)),
             Step::Super(k, _) if !self.opening.asks(k) => self.skip(Step::Super(k + 1, 0)),
+            Step::WriteMap(at, why) if self.map_pages(step).1 <= at => self.skip(Step::MapFlush(why)),
+            Step::MapFlush(why) if !self.policy.disk_volatile => self.skip(self.behind_map(why)),
             Step::Clear(k, _) if k == members => self.skip(Step::Scan(0, 0, 0)),
             Step::Clear(k, unit) if unit == 2 || !self.resets(k) => self.skip(Step::Clear(k + 1, 0)),
-            Step::Erase(k, Telling::Opening) if k == members => self.skip(Step::Erase(0, Telling::Open)),
+            Step::Erase(k, Telling::Opening) if k == members => match &self.regions {
+                Some(regions) if regions.standing == Standing::Leaving => {
+                    self.skip(Step::WriteMap(regions.layout.dirty, Why::Lose))
+                }
+                _ => self.skip(Step::Erase(0, Telling::Open)),
+            },
             Step::Erase(k, Telling::Open) if k == members => Step::None,
             Step::Erase(k, Telling::End) if k == self.disk || !self.has_rings() => Step::None,
-            Step::Erase(k, Telling::Open) if k == self.disk && self.joins() => Step::None,
+            Step::Erase(k, Telling::Open) if k == self.disk && self.joins() && self.is_through() => {
+                Step::None
+            }
             Step::Erase(k, telling) if k < self.disk && !self.has_rings() && !self.joins() => {
                 self.skip(Step::Erase(k + 1, telling))
             }
@@ -216,6 +279,14 @@ impl Hybrid {
                 self.skip(Step::Scan(r, unit + 1, 0))
             }
             other => other,
+        }
+    }
+
+    /// The step behind a map that is written, durably.
+    fn behind_map(&self, why: Why) -> Step {
+        match why {
+            Why::Make => Step::Clear(0, 0),
+            Why::Lose | Why::Join => Step::Erase(0, Telling::Open),
         }
     }
 
@@ -239,7 +310,8 @@ impl Hybrid {
 
     /// Where a superblock of a member lies.
     fn super_at(&self, child: u8, place: u32) -> ByteOffset {
-        let start = if child == self.disk { self.limits.capacity.0 } else { 0 };
+        let on_disk = self.sizes[usize::from(self.disk)] / self.page * self.page - 2 * self.page;
+        let start = if child == self.disk { on_disk } else { 0 };
         ByteOffset(start + u64::from(place) * self.page)
     }
 
@@ -263,6 +335,14 @@ impl Hybrid {
         let Some(page) = self.opening.page else { return };
         let (child, op, offset, len) = match self.opening.step {
             Step::Flush(k) | Step::TellFlush(k, _) => (k, Op::Flush, ByteOffset::ZERO, 0),
+            Step::MapFlush(_) => (self.disk, Op::Flush, ByteOffset::ZERO, 0),
+            step @ (Step::ReadMap(_) | Step::WriteMap(..)) => {
+                let (from, to) = self.map_pages(step);
+                let op = if matches!(step, Step::ReadMap(_)) { Op::Read } else { Op::Write };
+                let start = self.regions.as_ref().map_or(0, |regions| regions.layout.at());
+                let at = ByteOffset(start + u64::from(from) * self.page);
+                (self.disk, op, at, u64::from(to - from) * self.page)
+            }
             Step::Super(k, place) => (k, Op::Read, self.super_at(k, place), self.page),
             Step::Clear(k, unit) => {
                 let bytes = self.rings[usize::from(k)].shape.unit_bytes();
@@ -279,7 +359,7 @@ impl Hybrid {
             }
             Step::None => return,
         };
-        let payload = if len == self.page && op != Op::Reset { page } else { Payload::NONE };
+        let payload = if len > 0 && op != Op::Reset { page } else { Payload::NONE };
         self.send_own(child, op, offset, len, payload, Tag::Record, 0, cx);
     }
 
@@ -289,6 +369,17 @@ impl Hybrid {
             let bytes = cx.pool.bytes_mut(page, ByteLen(self.page));
             bytes.fill(0);
             record.encode(bytes);
+        }
+        self.ask(cx);
+    }
+
+    /// Writes a stretch of the map.
+    fn write_map(&mut self, cx: &mut Cx<'_>) {
+        let (from, to) = self.map_pages(self.opening.step);
+        let (Some(page), Some(regions)) = (self.opening.page, &self.regions) else { return };
+        let bytes = cx.pool.bytes_mut(page, ByteLen(u64::from(to - from) * self.page));
+        for (at, out) in (from..to).zip(bytes.chunks_exact_mut(self.page as usize)) {
+            regions.layout.encode(at, &regions.stored, out);
         }
         self.ask(cx);
     }
@@ -305,7 +396,13 @@ impl Hybrid {
             Telling::End => self.rings[usize::from(child)].sealed(),
             Telling::Opening | Telling::Open => Sealed::default(),
         };
-        Super { seq, claim, gaps, sealed, headless, ..self.super_of(child) }
+        let known = self.super_of(child);
+        let rings = match known.rings {
+            // What is lost is on record by now.
+            Standing::Leaving if is_open => Standing::GivenUp,
+            rings => rings,
+        };
+        Super { seq, claim, gaps, sealed, headless, rings, ..known }
     }
 
     pub(crate) fn super_of(&self, child: u8) -> Super {
@@ -314,9 +411,14 @@ impl Hybrid {
             member: u32::from(child),
             members: self.sizes.len() as u32,
             page: self.page,
-            unit: self.rings.get(usize::from(child)).map_or(0, |ring| ring.shape.unit_bytes()),
+            unit: match self.rings.get(usize::from(child)) {
+                Some(ring) => ring.shape.unit_bytes(),
+                None => self.region_bytes(),
+            },
+            rings: if child == self.disk { self.standing() } else { Standing::Needed },
             size: self.sizes[usize::from(child)],
             through: match &self.through {
+                Some(_) | None if !self.is_through() => 0,
                 None => 0,
                 Some(through) => through.names.get(usize::from(child)).copied().unwrap_or(1),
             },
@@ -340,6 +442,9 @@ impl Hybrid {
                 let child = cx.requests[id].child;
                 if self.is_spare(child) {
                     return self.ring_is_silent(child, cx);
+                }
+                if self.joins() && self.phase == Phase::Running {
+                    return self.fail(ErrorKind::Gone, cx);
                 }
                 return self.open_failed(OpenError::Child(child), cx);
             }
@@ -365,14 +470,27 @@ impl Hybrid {
             // Most likely a page of data.
             (Step::Look(..), Some(_)) => true,
             (Step::Super(..), Some(_)) => true,
+            (Step::ReadMap(_), Some(_)) => true,
             (_, Some(_)) if self.is_spare(cx.requests[id].child) => {
                 return self.ring_is_silent(cx.requests[id].child, cx);
+            }
+            (_, Some(kind)) if self.joins() && self.phase == Phase::Running => {
+                return self.fail(kind, cx);
             }
             (_, Some(kind)) => return self.open_failed(OpenError::Records(whole(kind)), cx),
         };
         let page = self.opening.page.expect("a start has its page");
+        if let Step::ReadMap(at) = self.opening.step {
+            return self.map_read(at, page, is_torn, cx);
+        }
         let bytes = cx.pool.bytes(page, ByteLen(self.page));
         match self.opening.step {
+            Step::ReadMap(_) => {}
+            step @ Step::WriteMap(_, why) => {
+                let next = self.map_pages(step).1;
+                self.go_to(Step::WriteMap(next, why), cx);
+            }
+            Step::MapFlush(why) => self.go_to(self.behind_map(why), cx),
             Step::Flush(k) => self.go_to(Step::Flush(k + 1), cx),
             Step::Super(k, place) => {
                 let found = if is_torn { None } else { Super::decode(bytes) };
@@ -385,17 +503,14 @@ impl Hybrid {
                     let found: Vec<Placed> =
                         self.opening.supers[..self.rings.len()].iter().map(placed).collect();
                     if self.decide_join(&found, cx) {
-                        self.go_to(Step::Erase(0, Telling::Open), cx);
+                        self.begin_telling_of_join(cx);
                     }
                     return;
                 }
                 if usize::from(k) + 1 < self.sizes.len() {
                     return self.go_to(Step::Super(k + 1, 0), cx);
                 }
-                match self.decide(cx) {
-                    Ok(step) => self.go_to(step, cx),
-                    Err(error) => self.open_failed(error, cx),
-                }
+                self.go_to(Step::ReadMap(0), cx);
             }
             Step::Clear(k, unit) => self.go_to(Step::Clear(k, unit + 1), cx),
             Step::Erase(k, telling) => {
@@ -459,6 +574,57 @@ impl Hybrid {
         ))
     }
 
+    /// Pages of the map are read, or cannot be.
+    fn map_read(&mut self, at: u32, page: Payload, is_torn: bool, cx: &mut Cx<'_>) {
+        let (from, to) = self.map_pages(Step::ReadMap(at));
+        let Some(regions) = &mut self.regions else { return };
+        let layout = regions.layout;
+        let bytes = cx.pool.bytes(page, ByteLen(u64::from(to - from) * self.page));
+        for (at, bytes) in (from..to).zip(bytes.chunks_exact(self.page as usize)) {
+            let is_damaged = layout.decode(at, &mut regions.stored, (!is_torn).then_some(bytes));
+            if is_damaged && at >= layout.dirty {
+                let byte = layout.at() + u64::from(at) * self.page;
+                self.opening.damaged_list = self.opening.damaged_list.or(Some(byte));
+            }
+        }
+        regions.lost = regions.stored.lost.clone();
+        self.go_to(Step::ReadMap(to), cx);
+    }
+
+    /// Rings will be taken: no region is dirty then, and they hear of this session.
+    fn begin_telling_of_join(&mut self, cx: &mut Cx<'_>) {
+        let next = match &mut self.regions {
+            Some(regions) => {
+                regions.stored.dirty.clear();
+                Step::WriteMap(0, Why::Join)
+            }
+            None => Step::Erase(0, Telling::Open),
+        };
+        self.go_to(next, cx);
+    }
+
+    /// Bytes of a region of the map; 0 where there is none.
+    fn region_bytes(&self) -> u64 {
+        self.regions.as_ref().map_or(0, |r| r.layout.page * u64::from(r.layout.region_pages))
+    }
+
+    /// A list of lost pages that cannot be read is a reason to refuse, or is done without.
+    fn check_list(&mut self, cx: &mut Cx<'_>) -> Result<(), OpenError> {
+        let Some(byte) = self.opening.damaged_list else { return Ok(()) };
+        if !self.opening.how.salvage {
+            return Err(refused(
+                format!("the disk's list of lost pages cannot be read at byte {byte}"),
+                "nothing was changed; if the disk is damaged there, start with salvage: what was lost before may read as something older then",
+            ));
+        }
+        if let Some(regions) = &mut self.regions {
+            regions.lost.clear();
+            regions.stored.lost.clear();
+        }
+        cx.event(DeviceEvent::Notice(Notice::Gone(self.disk, Gone::List)));
+        Ok(())
+    }
+
     /// Notes what stands at a place for superblocks; returns the next place that is to be read.
     fn super_read(
         &mut self,
@@ -514,6 +680,16 @@ impl Hybrid {
                 "say so in the stack file; the other mode needs a new hybrid disk, to which the data is copied",
             ));
         }
+        let is_known = found[usize::from(self.disk)].is_some_and(|disk| disk.unit == self.region_bytes());
+        if self.may_lose_rings() && is_known {
+            self.check_list(cx)?;
+        }
+        if self.decide_without(&found, cx)? {
+            return self.open_without(&found, fresh_set, tag);
+        }
+        if let Some(through) = &mut self.through {
+            through.is_used = true;
+        }
         // The making of a set that was cut off: nothing was served.
         let was_made = found.iter().flatten().any(|f| f.claim.is_open || f.claim.base != Generation::NONE);
         let Some(first) = found.iter().flatten().next().filter(|_| was_made || !found.contains(&None)) else {
@@ -526,7 +702,10 @@ impl Hybrid {
             self.set = fresh_set;
             (self.opening.fresh, self.opening.base) = (Generation { number: 1, tag }, Generation::NONE);
             self.opening.supers.fill(Known::default());
-            return Ok(Step::Clear(0, 0));
+            let Some(regions) = &mut self.regions else { return Ok(Step::Clear(0, 0)) };
+            regions.stored = RegionMap::new(&regions.layout);
+            regions.lost.clear();
+            return Ok(Step::WriteMap(0, Why::Make));
         };
         self.set = found[usize::from(self.disk)].as_ref().unwrap_or(first).set;
         let (mut claims, mut members) = (Vec::new(), Vec::new());
@@ -578,7 +757,38 @@ impl Hybrid {
         Ok(Step::Scan(0, 0, 0))
     }
 
+    /// Where the disk goes on without its rings: it alone is told of the opening.
+    fn open_without(&mut self, found: &[Option<Super>], fresh_set: u64, tag: u64) -> Result<Step, OpenError> {
+        let disk = usize::from(self.disk);
+        let Some(have) = &found[disk] else { return Err(OpenError::Child(self.disk)) };
+        self.set = have.set;
+        let want = self.super_of(self.disk);
+        if !have.is_shaped(&want) {
+            return Err(self.other_shape(disk, have, &want));
+        }
+        if have.rings == Standing::Needed {
+            // From here on a ring of the old set is of another one.
+            self.set = fresh_set;
+        }
+        let Claim { generation, base, is_open } = have.claim;
+        let newest = found.iter().flatten().map(|have| have.claim.generation.number).max().unwrap_or(0);
+        self.opening.fresh = Generation { number: newest.max(generation.number) + 1, tag };
+        self.opening.base = if is_open { generation } else { base };
+        Ok(Step::Erase(0, Telling::Opening))
+    }
+
     fn other_shape(&self, child: usize, have: &Super, want: &Super) -> OpenError {
+        if child == usize::from(self.disk) && have.unit != want.unit {
+            let was = match have.unit {
+                0 => "without a map of dirty regions".into(),
+                unit => format!("with `dirty_region_size = {unit}`"),
+            };
+            let remedy = match have.unit {
+                0 => "leave `dirty_region_size` out of the stack file; for a map, make a new hybrid disk and copy the data".into(),
+                unit => format!("say `dirty_region_size = {unit}` in the stack file"),
+            };
+            return refused(format!("the disk was made {was}"), &remedy);
+        }
         let why = format!(
             "{} was made as member {} of {}, of {} bytes with pages of {} and units of {}; the stack file says member {} of {}, {} bytes, {} and {}",
             self.member(child),
@@ -757,8 +967,20 @@ impl Hybrid {
         if let Some(page) = self.opening.page.take() {
             cx.pool.release(page);
         }
-        if self.joins() {
-            self.joined(cx);
+        if let Some(regions) = self.regions.as_mut().filter(|r| r.standing == Standing::Leaving) {
+            regions.standing = Standing::GivenUp;
+        }
+        if let (true, Some(through)) = (self.joins(), &mut self.through) {
+            match self.policy.cache_mode {
+                CacheMode::Writethrough => self.joined(cx),
+                CacheMode::Writeback => {
+                    through.waits_to_join = true;
+                    self.stir = true;
+                    if self.phase == Phase::Opening {
+                        self.take_rings_that_joined(cx);
+                    }
+                }
+            }
         }
         if self.phase == Phase::Opening && !self.begin_join(cx) {
             self.opened(cx);

@@ -196,7 +196,7 @@ pub struct Super {
     pub members: u32,
     /// Bytes of a page.
     pub page: u64,
-    /// Bytes of a unit of this ring; 0 for the disk.
+    /// Bytes of a unit of this ring; of the disk those of a region of its map of dirty regions, 0 where it has none.
     pub unit: u64,
     /// Bytes of this member.
     pub size: u64,
@@ -212,6 +212,34 @@ pub struct Super {
     pub headless: Headless,
     /// Not zero where rings hold copies only: of a ring what its headers say beside the set, of the disk 1.
     pub through: u64,
+    /// Of a disk with a map of dirty regions: whether it needs its rings.
+    pub rings: Standing,
+}
+
+/// What a disk with a map of dirty regions says of its rings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Standing {
+    /// They may have what the disk does not have.
+    #[default]
+    Needed,
+    /// They are being given up: which pages are lost is not on record yet.
+    Leaving,
+    /// They were given up: nothing that they hold counts.
+    GivenUp,
+}
+
+impl Standing {
+    fn number(self) -> u64 {
+        match self {
+            Standing::Needed => 0,
+            Standing::Leaving => 1,
+            Standing::GivenUp => 2,
+        }
+    }
+
+    fn of(number: u64) -> Option<Standing> {
+        [Standing::Needed, Standing::Leaving, Standing::GivenUp].into_iter().find(|s| s.number() == number)
+    }
 }
 
 impl Super {
@@ -220,9 +248,10 @@ impl Super {
         out[..8].copy_from_slice(&SUPER);
         let both = u64::from(self.member) | u64::from(self.members) << 32;
         let Claim { generation, base, is_open } = self.claim;
-        let head = [self.set, both, self.page, self.unit, self.size, self.seq];
+        let rings = self.rings.number();
+        let head = [self.set, both, self.page, self.unit, self.size, self.seq, rings];
         let opening = [generation.number, generation.tag, base.number, base.tag, u64::from(is_open)];
-        for (chunk, n) in out[8..56].chunks_exact_mut(8).zip(head) {
+        for (chunk, n) in out[8..64].chunks_exact_mut(8).zip(head) {
             chunk.copy_from_slice(&n.to_le_bytes());
         }
         for (chunk, n) in out[FIXED..FIXED + 40].chunks_exact_mut(8).zip(opening) {
@@ -265,6 +294,7 @@ impl Super {
             sealed: Sealed { first: word(FIXED + 40 + Gaps::LEN), last: word(FIXED + 48 + Gaps::LEN) },
             headless: std::array::from_fn(|i| word(FIXED + 56 + Gaps::LEN + i * 8)),
             through: word(FIXED + 56 + Gaps::LEN + size_of::<Headless>()),
+            rings: Standing::of(long(6))?,
         })
     }
 
@@ -360,6 +390,7 @@ mod tests {
             sealed,
             headless: [5, 9, 0, 0, 0, 1],
             through: 77,
+            rings: Standing::GivenUp,
         };
         let mut page = vec![0; 4096];
         record.encode(&mut page);

@@ -8,7 +8,7 @@
 //! starts know of them.
 //!
 //! Of all mentions of a page in all rings the one with the highest version is true. After a start every page in a ring
-//! counts as dirty: what the disk holds of it is known only within a session.
+//! counts as dirty: what the disk holds of it is known only within a session. Where the disk has a map of dirty regions, only pages of these do.
 
 use crate::machine::Hybrid;
 use crate::map::Where;
@@ -199,7 +199,10 @@ impl Hybrid {
             entry.version >= known
         };
         if !entry.gone {
-            let dirty = !self.is_through() || self.planted.soils_copies;
+            let dirty = match self.is_through() {
+                true => self.planted.soils_copies,
+                false => self.is_in_dirty_region(entry.page),
+            };
             self.map.fill(slot, entry.page, entry.version, dirty);
         }
         if !is_newer {

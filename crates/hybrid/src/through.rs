@@ -21,6 +21,7 @@
 //!
 //! Cost: of a change, a look at the map for each page; of a departure, the whole map; of a return, one superblock and one flush on each ring.
 
+use crate::config::CacheMode;
 use crate::dram::NO_FRAME;
 use crate::machine::{Hybrid, Phase};
 use crate::map::Where;
@@ -50,6 +51,8 @@ pub(crate) struct Through {
     pub create: bool,
     /// How often they were taken since the start.
     taken: u64,
+    /// They were told, and are taken when nothing is on its way to the disk for want of them.
+    pub waits_to_join: bool,
 }
 
 impl Through {
@@ -62,6 +65,7 @@ impl Through {
             replaced: vec![false; rings],
             create: false,
             taken: 0,
+            waits_to_join: false,
         }
     }
 }
@@ -69,7 +73,7 @@ impl Through {
 impl Hybrid {
     /// Whether rings hold copies only.
     pub(crate) fn is_through(&self) -> bool {
-        self.through.is_some()
+        self.policy.cache_mode == CacheMode::Writethrough
     }
 
     /// Whether the rings are in use: always, where they hold the only copy of something.
@@ -84,7 +88,7 @@ impl Hybrid {
 
     /// Whether it can do without this child.
     pub(crate) fn is_spare(&self, child: u8) -> bool {
-        self.is_through() && child != self.disk
+        child != self.disk && (self.is_through() || self.does_without())
     }
 
     /// What the headers of a ring call the set.
@@ -117,11 +121,11 @@ impl Hybrid {
     /// A ring has failed: service ends where it may hold the only copy of something.
     pub(crate) fn ring_failed(&mut self, r: usize, cx: &mut Cx<'_>) {
         match &mut self.through {
-            None => self.fail(nandu_base::ErrorKind::WriteFailed, cx),
-            Some(through) => {
+            Some(through) if self.policy.cache_mode == CacheMode::Writethrough => {
                 through.out[r] = true;
                 self.leave_rings(cx);
             }
+            _ => self.fail(nandu_base::ErrorKind::WriteFailed, cx),
         }
     }
 
@@ -169,13 +173,14 @@ impl Hybrid {
         }
         through.joins = true;
         self.opening.begin_join(self.rings.len());
-        self.opening.page = Some(cx.pool.allocate_metadata(ByteLen(self.page)));
+        self.opening.page = Some(self.record_buffer(cx));
         self.read_supers(cx);
         true
     }
 
     /// Every ring has said what it is: they are told that they belong to this session, or are left out.
     pub(crate) fn decide_join(&mut self, found: &[Placed], cx: &mut Cx<'_>) -> bool {
+        let is_mapped = self.may_lose_rings();
         let Some(through) = &mut self.through else { return false };
         for (r, place) in found.iter().enumerate() {
             let may = match place {
@@ -196,6 +201,10 @@ impl Hybrid {
         for name in &mut through.names {
             *name = if self.planted.keeps_names { 1 } else { rng.bits().max(1) };
         }
+        if is_mapped {
+            // Nothing was ever appended under the name of this set.
+            through.names.fill(0);
+        }
         true
     }
 
@@ -205,7 +214,7 @@ impl Hybrid {
             self.adopt(r, &[], &Accepted::default(), &mut BTreeMap::new());
         }
         if let Some(through) = &mut self.through {
-            (through.is_used, through.joins) = (true, false);
+            (through.is_used, through.joins, through.waits_to_join) = (true, false, false);
             through.replaced.fill(false);
         }
         self.count.ring_returns += 1;
@@ -217,7 +226,7 @@ impl Hybrid {
     /// Gives up taking the rings, if that is under way.
     pub(crate) fn end_join(&mut self, cx: &mut Cx<'_>) {
         let Some(through) = self.through.as_mut().filter(|through| through.joins) else { return };
-        through.joins = false;
+        (through.joins, through.waits_to_join) = (false, false);
         self.opening.abandon(cx.pool);
         if self.phase == Phase::Opening {
             self.opened(cx);
@@ -300,7 +309,7 @@ impl Hybrid {
             }
             let first = u64::from(page) * sectors;
             let is_whole = op.first <= first && first + sectors <= op.end;
-            if was_up && succeeded && is_whole && op.op == Op::Write && !op.passes {
+            if was_up && succeeded && is_whole && op.op == Op::Write && !op.passes && self.is_through() {
                 let data = op.payload.slice(ByteLen((first - op.first) * SECTOR));
                 self.renew(page, data, was_in_ring, cx);
             }

@@ -16,6 +16,7 @@
 //! | `set-leader LEG` | the leg leads its mirror from now on | at once; it is done when `leader_leg` says so |
 //! | `scrub DEVICE` | the legs of a mirror or a parity array are compared, and repaired if its options say so | at once |
 //! | `scrub DEVICE repair`, `check`, `stop` | the same, repaired or not; the running one ends | at once |
+//! | `accept-loss DEVICE` | what a hybrid disk lost with its rings counts as the disk has it, old as it may be | at once; it is done when `lost` is gone from its status |
 //! | `set TENANT KEY=VALUE ...` | a tenant's weight and limits from here on: `weight`, `rbps`, `wbps`, `riops`, `wiops`, `target_latency`; `max` for no limit | at once |
 //! | `tenant add DEVICE size=SIZE` | a tenant comes into a drive with `max_tenants` | when it holds, power cuts included: its number |
 //! | `tenant resize DEVICE NUMBER size=SIZE` | it has so much space from here on; what lay behind is gone | as `tenant add` |
@@ -60,6 +61,8 @@ pub enum Command {
     Lead(String),
     /// Compare the copies of a device.
     Scrub(String, Scrub),
+    /// What a device has of data that were lost counts.
+    AcceptLoss(String),
     /// Change what a tenant may ask for.
     Set(String, Vec<Setting>),
     /// Change the space that tenants have inside a drive.
@@ -180,7 +183,7 @@ pub enum NoCommand {
     /// None begins so, or it has other words behind it.
     #[error(
         "`{line}` is no command; use `status`, `metrics`, `stop`, `fail LEG [--force]`, `add LEG`, `replace LEG [with FILE]`, `grow [DEVICE]`, `set-leader LEG`, \
-         `scrub DEVICE [repair|check|stop]`, `set TENANT weight=300 rbps=max`, `tenant add DEVICE size=SIZE`, \
+         `scrub DEVICE [repair|check|stop]`, `accept-loss DEVICE`, `set TENANT weight=300 rbps=max`, `tenant add DEVICE size=SIZE`, \
          `tenant resize DEVICE NUMBER size=SIZE` or `tenant remove DEVICE NUMBER`"
     )]
     Unknown {
@@ -233,6 +236,7 @@ impl FromStr for Command {
             ["scrub", device, "repair"] => Ok(Command::Scrub(device.into(), Scrub::Mend)),
             ["scrub", device, "check"] => Ok(Command::Scrub(device.into(), Scrub::Report)),
             ["scrub", device, "stop"] => Ok(Command::Scrub(device.into(), Scrub::Stop)),
+            ["accept-loss", device] => Ok(Command::AcceptLoss(device.into())),
             ["set", tenant, ref settings @ ..] if !settings.is_empty() => {
                 let settings: Result<Vec<Setting>, NoSetting> =
                     settings.iter().map(|word| word.parse()).collect();
@@ -282,6 +286,7 @@ impl fmt::Display for Command {
             Command::Scrub(device, Scrub::Mend) => write!(f, "scrub {device} repair"),
             Command::Scrub(device, Scrub::Report) => write!(f, "scrub {device} check"),
             Command::Scrub(device, Scrub::Stop) => write!(f, "scrub {device} stop"),
+            Command::AcceptLoss(device) => write!(f, "accept-loss {device}"),
             Command::Tenant(device, Deal::Add { size }) => write!(f, "tenant add {device} size={}", size.0),
             Command::Tenant(device, Deal::Resize { number, size }) => {
                 write!(f, "tenant resize {device} {number} size={}", size.0)
@@ -419,6 +424,7 @@ mod tests {
             "grow",
             "grow m",
             "set-leader b",
+            "accept-loss m",
         ];
         let limits = "set a rbps=2097153 wbps=max riops=70 wiops=max target_latency=5000000ns";
         let tenants = ["tenant add ssd size=1048576", "tenant resize ssd 2 size=4096", "tenant remove ssd 2"];

@@ -1666,6 +1666,9 @@ class Hybrid(Device):
     dirty_max: int | str | None = None
     """Most bytes of the rings that may be newer than the disk: beyond, they are destaged, and requests wait. Default 0: all of the rings, as in the paper; at least
     two erase units of each ring."""
+    dirty_region_size: int | str | None = None
+    """Bytes of a region of the map of dirty regions, which lies on the disk: with it the disk can go on without rings that were lost, and names what was lost.
+    Default 0: no map, as in the paper; a power of two from one page to 1 GiB; fixed when the disk is made."""
     dram_size: int | str | None = None
     """Bytes of DRAM. Default 512 KiB, as in the paper; at least 16 pages."""
     erase_unit: int | str | None = None

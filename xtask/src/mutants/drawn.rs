@@ -128,7 +128,13 @@ const MACHINES: &[Machine] = &[
         name: "hybrid",
         crate_name: "nandu-hybrid",
         sources: &["crates/hybrid/src"],
-        families: &["hybrid", "hybrid-on-one-chip", "hybrid-past-ring", "hybrid-writethrough"],
+        families: &[
+            "hybrid",
+            "hybrid-on-one-chip",
+            "hybrid-past-ring",
+            "hybrid-writethrough",
+            "hybrid-loses-rings",
+        ],
     },
     Machine {
         name: "queue",

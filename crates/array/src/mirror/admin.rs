@@ -45,6 +45,7 @@ impl Mirror {
             Admin::StopScrub => return self.scrub.course.stop(),
             Admin::Lead(child) => return self.ask_lead(usize::from(child)),
             Admin::Replace(child) => return self.ask_replace(usize::from(child), cx),
+            Admin::AcceptLost => return Err(AdminError::Unknown),
             Admin::Grow { is_equal } => return self.ask_grow(is_equal, cx),
         }
         Ok(())

@@ -33,7 +33,7 @@ impl Parity {
             }
             Admin::StopScrub => self.scrub.course.stop(),
             Admin::Replace(child) => self.ask_replace(usize::from(child), cx),
-            Admin::Lead(_) => Err(AdminError::Unknown),
+            Admin::Lead(_) | Admin::AcceptLost => Err(AdminError::Unknown),
             Admin::Grow { .. } => refuse(
                 "a parity array keeps the size with which it was made: new rows have no parity yet".into(),
                 "make a larger one beside it, and copy",

@@ -790,6 +790,11 @@ pub enum CtlVerb {
         /// Rewrite what differs or not, or end; without it as the stack file says
         what: Option<ScrubWord>,
     },
+    /// Let what the disk has of lost data count, old as it may be
+    AcceptLoss {
+        /// The hybrid disk
+        device: String,
+    },
     /// Change weight and limits of a tenant
     Set {
         /// The tenant

@@ -86,6 +86,7 @@ fn line(verb: &CtlVerb) -> Result<String, Failure> {
             Some(ScrubWord::Check) => format!("scrub {device} check"),
             Some(ScrubWord::Stop) => format!("scrub {device} stop"),
         },
+        CtlVerb::AcceptLoss { device } => format!("accept-loss {device}"),
         CtlVerb::Set { tenant, settings } => format!("set {tenant} {}", settings.join(" ")),
         CtlVerb::Tenant { words } => format!("tenant {}", words.join(" ")),
     })

@@ -67,6 +67,17 @@ fn text(found: &[Examined], sets: &[Set]) -> String {
             );
         }
     }
+    for one in found {
+        let Some(regions) = &one.regions else { continue };
+        for (ranges, what) in [
+            (&regions.lost, "lost with its rings, and fails until it is written whole"),
+            (&regions.dirty, "dirty: a ring may have something newer"),
+        ] {
+            for (from, to) in ranges {
+                let _ = writeln!(out, "\n{}: bytes {from} to {to} ({}): {what}", one.path, size(to - from));
+            }
+        }
+    }
     for set in sets {
         let of = format!("{} of {} members", set.found.len(), set.members);
         let start = match &set.start {
@@ -76,6 +87,11 @@ fn text(found: &[Examined], sets: &[Set]) -> String {
         let _ = writeln!(out, "\n{} {}, {of}: {start}", set.kind, &set.id[..8]);
     }
     out
+}
+
+/// Bytes from the first to one past the last.
+fn ranges(all: &[(u64, u64)]) -> Value {
+    all.iter().map(|(from, to)| json!({ "from_bytes": from, "to_bytes": to })).collect()
 }
 
 fn to_json(found: &[Examined], sets: &[Set]) -> Value {
@@ -103,6 +119,8 @@ fn to_json(found: &[Examined], sets: &[Set]) -> Value {
                 "generation": what.and_then(What::generation),
                 "state": what.map(What::state).filter(|state| !state.is_empty()),
                 "checksum_block": one.checksums.map(|(block, _)| block.0),
+                "dirty": one.regions.as_ref().map(|regions| ranges(&regions.dirty)),
+                "lost": one.regions.as_ref().map(|regions| ranges(&regions.lost)),
             })
         })
         .collect();

@@ -20,7 +20,8 @@ use crate::backend::file::unlock;
 use crate::drive::file::{LABEL, said_by_label};
 use nandu_array::{integrity, member, mirror, parity};
 use nandu_base::{ByteLen, SECTOR};
-use nandu_hybrid::record::Super;
+use nandu_hybrid::record::{Standing, Super};
+use nandu_hybrid::region_map::{Layout, RegionMap, ranges};
 use rustix::fs::{FlockOperation, flock, seek};
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom};
@@ -53,6 +54,17 @@ pub struct Examined {
     pub checksums: Option<(ByteLen, ByteLen)>,
     /// What it belongs to.
     pub what: Option<What>,
+    /// Of the disk of a `hybrid` with a map of dirty regions: what the map says.
+    pub regions: Option<Regions>,
+}
+
+/// What a map of dirty regions says, in bytes from the first to one past the last.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Regions {
+    /// The rings may have something newer of these: they are lost if the rings are.
+    pub dirty: Vec<(u64, u64)>,
+    /// These were lost with rings, and fail until they are written whole.
+    pub lost: Vec<(u64, u64)>,
 }
 
 /// What a file or device belongs to.
@@ -224,7 +236,32 @@ impl Image {
         let last = if what.is_none() { self.last_data()? } else { None };
         let was = last.map_or(Ok(None), |end| self.records_before(end))?;
         let is_blank = is_blank && read_any && last.is_none();
-        Ok(Examined { path, bytes, in_use, is_blank, was, checksums, what })
+        let regions = match &what {
+            Some(What::Hybrid(sb)) => self.regions(sb)?,
+            _ => None,
+        };
+        Ok(Examined { path, bytes, in_use, is_blank, was, checksums, what, regions })
+    }
+
+    /// What the map of dirty regions of this disk says; none where it has none.
+    fn regions(&self, disk: &Super) -> io::Result<Option<Regions>> {
+        let is_disk = disk.member + 1 == disk.members && disk.unit > 0;
+        let Some(layout) = Layout::of(disk.size, disk.page, disk.unit).filter(|_| is_disk) else {
+            return Ok(None);
+        };
+        let mut map = RegionMap::new(&layout);
+        for at in 0..layout.map_pages() {
+            let page = self.read(layout.at() + u64::from(at) * disk.page, disk.page as usize)?;
+            layout.decode(at, &mut map, page.as_deref());
+        }
+        // Rings that were given up hold nothing that counts; those that are being given up are lost already.
+        let dirty = map.dirty.runs();
+        let end = layout.at();
+        let dirty = match disk.rings {
+            Standing::Needed | Standing::Leaving => ranges(&dirty, disk.unit, end),
+            Standing::GivenUp => Vec::new(),
+        };
+        Ok(Some(Regions { dirty, lost: ranges(&map.lost.runs(), disk.page, end) }))
     }
 
     /// Where the last data end, as the file system has it; none where there are none, or where it does not tell.

@@ -5,7 +5,7 @@ use nandu_array::member::{Standing, standing};
 use nandu_array::{mirror, parity};
 use nandu_base::OpenHow;
 use nandu_hybrid::generation::decide;
-use nandu_hybrid::record::Super;
+use nandu_hybrid::record::{Standing as Rings, Super};
 use std::collections::BTreeMap;
 
 /// A set of which members were found.
@@ -161,8 +161,20 @@ fn hybrid_start(found: &[Option<Super>], name: &dyn Fn(usize) -> String) -> Resu
         return Ok(cache_start(found, disk, name));
     }
     let missing: Vec<String> = (0..found.len()).filter(|&m| found[m].is_none()).map(name).collect();
+    if let Some(Some(disk)) = found.last()
+        && disk.rings != Rings::Needed
+    {
+        let disk = name(found.len() - 1);
+        return Ok(format!(
+            "starts with `{disk}` alone: its rings were given up, and a new one is taken blank"
+        ));
+    }
     if !missing.is_empty() {
-        return Err(format!("{} is not there; a hybrid disk needs all its members", missing.join(" and ")));
+        let them = missing.join(" and ");
+        let has_map = found.last().copied().flatten().is_some_and(|disk| disk.unit > 0);
+        let remedy =
+            if has_map { "; or give it up with --force-degraded: what is dirty is lost then" } else { "" };
+        return Err(format!("{them} is not there; a hybrid disk needs all its members{remedy}"));
     }
     let claims: Vec<_> = found.iter().flatten().map(|sb| sb.claim).collect();
     match decide(&claims) {

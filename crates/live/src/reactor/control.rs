@@ -5,7 +5,9 @@ use super::legs::LegState;
 use super::poll::{Interest, Source};
 use super::slab::Key;
 use crate::ctl::{Command, LINE_MAX, Scrub, Setting};
-use nandu_base::{Admin, AdminError, Counter, Instant, Op, Span, TenantId, TenantShare, TenantSpace};
+use nandu_base::{
+    Admin, AdminError, ByteLen, ByteOffset, Counter, Instant, Op, Span, TenantId, TenantShare, TenantSpace,
+};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use serde_json::{Map, Value, json};
@@ -204,6 +206,7 @@ impl Reactor {
                 Ok(Command::Grow(device)) => self.grow(device.as_deref(), key),
                 Ok(Command::Lead(leg)) => Some(self.lead(&leg)),
                 Ok(Command::Scrub(device, what)) => Some(self.scrub(&device, what)),
+                Ok(Command::AcceptLoss(device)) => Some(self.ask_device(&device, Admin::AcceptLost)),
                 Ok(Command::Tenant(device, deal)) => self.begin_deal(&device, deal, key),
                 Ok(Command::Set(tenant, settings)) => Some(self.set_share(&tenant, &settings)),
             };
@@ -312,14 +315,18 @@ impl Reactor {
     }
 
     fn scrub(&mut self, name: &str, what: Scrub) -> Value {
-        let Some(node) = (0..self.graph.len() as u32).find(|&n| self.graph.name(n) == name) else {
-            return refusal(&format!("there is no device `{name}`"));
-        };
         let admin = match what {
             Scrub::Begin => Admin::Scrub { mends: None },
             Scrub::Mend => Admin::Scrub { mends: Some(true) },
             Scrub::Report => Admin::Scrub { mends: Some(false) },
             Scrub::Stop => Admin::StopScrub,
+        };
+        self.ask_device(name, admin)
+    }
+
+    fn ask_device(&mut self, name: &str, admin: Admin) -> Value {
+        let Some(node) = (0..self.graph.len() as u32).find(|&n| self.graph.name(n) == name) else {
+            return refusal(&format!("there is no device `{name}`"));
         };
         match self.graph.admin(node, admin, self.clock.now(), &mut self.host) {
             Ok(()) => json!({ "ok": true, "device": name }),
@@ -472,6 +479,12 @@ impl Reactor {
         }
         if let Some(health) = self.graph.machine(node).health() {
             status["health"] = json!(health.word());
+        }
+        let mut lost = Vec::new();
+        self.graph.machine(node).lost(&mut lost);
+        if !lost.is_empty() {
+            let range = |(from, len): &(ByteOffset, ByteLen)| json!({ "from_bytes": from.0, "to_bytes": from.0 + len.0 });
+            status["lost"] = lost.iter().map(range).collect();
         }
         if let Some(members) = self.members_status(node) {
             status["members"] = members;

@@ -39,7 +39,7 @@ use host::{Due, Host};
 use legs::{Leg, LegState};
 use memory::Memory;
 use nandu_base::{
-    ByteOffset, DeviceEvent, Gone, Instant, Notice, Op, OpenError, OpenHow, ReqId, Span, TenantShare,
+    ByteOffset, DeviceEvent, Gone, Health, Instant, Notice, Op, OpenError, OpenHow, ReqId, Span, TenantShare,
     TimerKey,
 };
 use nandu_stack::{Graph, LayerStats};
@@ -83,6 +83,8 @@ pub enum News {
     Leg(String, LegNews),
     /// A device says how it stands, or what it has found.
     Device(String, Notice),
+    /// A hybrid disk says whether its rings are in use.
+    Cache(String, Health),
     /// A device does not take back one that has come: its name, and that of the one.
     NotTaken(String, String),
     /// A start that salvages went on without something of a member; the names are the device's and the member's.
@@ -346,6 +348,11 @@ impl Reactor {
                 Notice::Gone(child, gone) => {
                     let child = self.children[node as usize][usize::from(child)];
                     News::Gone(device, self.graph.name(child).to_string(), gone)
+                }
+                Notice::Health(health @ (Health::Whole | Health::Degraded))
+                    if self.kinds[node as usize] == "hybrid" =>
+                {
+                    News::Cache(device, health)
                 }
                 notice => News::Device(device, notice),
             });

@@ -46,6 +46,7 @@ impl Event {
                 };
                 (what, device, None)
             }
+            News::Cache(device, health) => (health.word(), device, None),
             News::Leg(leg, news) => {
                 let what = match news {
                     LegNews::Faulty(_) => "leg-faulty",

@@ -268,6 +268,7 @@ impl Report {
                     | Notice::NotGrown
                     | Notice::Refused(_),
                 )
+                | News::Cache(_, Health::Degraded)
                 | News::NotTaken(..)
                 | News::Gone(..)
                 | News::Left { .. }
@@ -288,6 +289,7 @@ impl Report {
             | Report::News(
                 News::Leg(_, LegNews::Back | LegNews::Replaced(_, None))
                 | News::Device(..)
+                | News::Cache(..)
                 | News::UsedAgain { .. }
                 | News::Moved { result: Ok(_), .. }
                 | News::Sized { result: Ok(_), .. }
@@ -352,6 +354,13 @@ impl fmt::Display for Report {
                 file.display()
             ),
             Report::News(News::Device(device, notice)) => say(f, device, *notice),
+            Report::News(News::Cache(device, Health::Whole)) => {
+                write!(f, "{device}: whole: its rings are in use")
+            }
+            Report::News(News::Cache(device, _)) => write!(
+                f,
+                "{device}: degraded: it serves from its disk alone, without rings; whatever is not lost is there, and only there"
+            ),
             Report::News(News::NotTaken(device, child)) => {
                 write!(
                     f,
@@ -451,6 +460,10 @@ fn said_of(leg: &str, gone: Gone) -> String {
         }
         Gone::Groups(first, last) => format!(
             "groups {first} to {last} of `{leg}`: any page that was written in them reads as something older; nothing says which"
+        ),
+        Gone::Dirty(bytes) => format!(
+            "`{leg}`, which may have had something newer of {bytes} bytes: they fail until they are written whole, and `nandu ctl SOCKET status` \
+             and `nandu examine` name them"
         ),
         Gone::Page(byte) => format!(
             "what cannot be read at byte {byte} of `{leg}`: if pages were written in a group there, they read as something older"

@@ -80,6 +80,8 @@ pub(super) struct Session<'a> {
     replaced: Option<u32>,
     /// What is in its place is wiped before that.
     wipe: bool,
+    /// A ring that was given up: a blank one comes in its place after the next cut.
+    given_up: Option<u32>,
     /// What is drawn of tenants that change; a generator of its own.
     changes: Rng,
     spaces: changes::Spaces,
@@ -135,6 +137,7 @@ impl<'a> Session<'a> {
             chore_rng: Rng::new(plan.seed).fork(8),
             replaced: None,
             wipe: false,
+            given_up: None,
             changes: Rng::new(plan.seed).fork(7),
             spaces: changes::Spaces::default(),
             adversary: adversary::Adversary::default(),

@@ -32,6 +32,8 @@ struct Node {
     journaled: bool,
     /// A hybrid disk whose rings hold copies only.
     copies: bool,
+    /// A hybrid disk that goes on without its rings, and names what is lost.
+    mapped: bool,
 }
 
 /// Whether a machine is a hybrid disk whose rings hold copies only.
@@ -39,6 +41,13 @@ pub(super) fn holds_copies(machine: &dyn Machine) -> bool {
     let mut counters = Vec::new();
     machine.counters(&mut counters);
     counters.iter().any(|counter| counter.name == "rings_in_use")
+}
+
+/// Whether a machine is a hybrid disk with a map of dirty regions.
+fn has_map(machine: &dyn Machine) -> bool {
+    let mut counters = Vec::new();
+    machine.counters(&mut counters);
+    counters.iter().any(|counter| counter.name == "rings_given_up")
 }
 
 impl Node {
@@ -100,6 +109,7 @@ impl Watch {
                 whole: false,
                 journaled: false,
                 copies: holds_copies(&*p.machine),
+                mapped: has_map(&*p.machine),
             })
             .collect();
         Watch {
@@ -150,6 +160,15 @@ impl Watch {
         let mut bearing = self.nodes.iter().filter(bears);
         let only = bearing.next().filter(|n| n.copies)?;
         bearing.next().is_none().then(|| &only.children[..only.children.len() - 1])
+    }
+
+    /// The ring of the stack, when that is a hybrid disk with one ring and a map of dirty regions, whose members are leaves.
+    pub fn losable_ring(&self) -> Option<u32> {
+        let top = self.nodes.last().filter(|top| top.mapped)?;
+        match top.children[..] {
+            [ring, _] if self.nodes.len() == 3 => Some(ring),
+            _ => None,
+        }
     }
 
     /// A device is missing from now on: that explains failures like an error of its own.

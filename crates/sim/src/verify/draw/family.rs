@@ -54,6 +54,8 @@ pub enum Family {
     HybridOnOneChip,
     /// A hybrid disk whose rings hold copies only, and are lost, fail and are missing at starts; the disk seldom fails.
     HybridWritethrough,
+    /// A hybrid disk with a map of dirty regions, whose only ring is lost for good now and then: the disk goes on alone, and a blank one is taken later.
+    HybridLosesRings,
     /// A cache that culls, and tells a hybrid disk below which blocks are used.
     CullingOverHybrid,
     /// A hetero-mirror over any legs, or as one of the mirrors above.
@@ -182,6 +184,7 @@ impl Family {
         ("hybrid-past-ring", Family::HybridPastRing),
         ("hybrid-on-one-chip", Family::HybridOnOneChip),
         ("hybrid-writethrough", Family::HybridWritethrough),
+        ("hybrid-loses-rings", Family::HybridLosesRings),
         ("culling-over-hybrid", Family::CullingOverHybrid),
         ("hetero-mirror", Family::Hetero(Legs::Any)),
         ("hetero-mirror-of-ssds", Family::Hetero(Legs::Ssds)),

@@ -61,6 +61,27 @@ impl Draft<'_> {
         hybrid
     }
 
+    /// A hybrid disk with a map of dirty regions and one ring. Nothing fails but that the ring is gone for good after some of the cuts.
+    pub(super) fn hybrid_loses_rings(&mut self) -> String {
+        let page = *self.rng.pick(&[2048u64, 4096, 4096, 8192]);
+        let unit = page * self.rng.between(4, 8);
+        let units = self.rng.between(9, 16);
+        let kind = *self.rng.pick(&["memory", "file"]);
+        let ring = Some(self.sized(kind, units * unit, page));
+        let size = 4096 * self.rng.between(24, 160);
+        let disk = match self.rng.below(3) {
+            0 => self.hdd(size, true),
+            1 => self.sized("memory", size, 2048),
+            _ => self.sized("file", size, 2048),
+        };
+        let (slc, mlc) = if self.one_in(2) { (ring, None) } else { (None, ring) };
+        let hybrid = self.hybrid_of(slc, mlc, disk, page, unit);
+        let mut rng = self.rng.fork(60);
+        let region = page << *rng.pick(&[0u64, 1, 2, 4]);
+        self.put("dirty_region_size", region);
+        hybrid
+    }
+
     /// A ring that is lost now and then, as often as not.
     fn ring_that_goes(&mut self, page: u64, unit: u64) -> String {
         let units = self.rng.between(9, 16);

@@ -239,6 +239,7 @@ impl<'a> Draft<'a> {
             Shape::Named(Family::HybridPastRing) => self.hybrid_past_ring(),
             Shape::Named(Family::HybridOnOneChip) => self.hybrid_on_one_chip(),
             Shape::Named(Family::HybridWritethrough) => self.hybrid_writethrough(),
+            Shape::Named(Family::HybridLosesRings) => self.hybrid_loses_rings(),
             Shape::Named(Family::CullingOverHybrid) => self.culling_over_hybrid(),
             Shape::Named(Family::Over(kind)) => self.over(kind, 1, true, 0),
             Shape::Named(Family::MirrorOfSsds) => {

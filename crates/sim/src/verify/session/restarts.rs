@@ -20,6 +20,11 @@ impl Session<'_> {
         };
         self.engine.advance(at.later(now).min(next));
         let missing = if cut.leg_dies { self.leg_to_miss() } else { None };
+        if missing.is_none()
+            && let Some(ring) = self.given_up.take()
+        {
+            (self.replaced, self.wipe) = (Some(ring), true);
+        }
         if cut.process && missing.is_none() && self.watch.stands_on_files() {
             self.process_dies()?;
         } else {
@@ -73,6 +78,11 @@ impl Session<'_> {
         if let Some(rings) = self.watch.spare_rings() {
             // That it is missing explains nothing.
             return Some((rings[self.rng.below(rings.len() as u64) as usize], false));
+        }
+        if let Some(ring) = self.watch.losable_ring() {
+            self.watch.misses(ring);
+            self.given_up = Some(ring);
+            return Some((ring, false));
         }
         let [leader, follower] = self.watch.current_legs()?;
         let is_leader = self.rng.below(2) == 0;

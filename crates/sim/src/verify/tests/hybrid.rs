@@ -16,7 +16,7 @@ fn run(family: &str, seeds: u64, plant: Option<&str>) -> VerifyReport {
 
 #[test]
 fn nothing_flushed_is_lost() {
-    for family in ["hybrid", "hybrid-of-files", "hybrid-writethrough"] {
+    for family in ["hybrid", "hybrid-of-files", "hybrid-writethrough", "hybrid-loses-rings"] {
         let report = run(family, 150, None);
         assert!(report.failures.is_empty(), "{family}: {:?}", report.failures);
         assert!(report.recoveries > 100, "{family} started {} times", report.recoveries);
