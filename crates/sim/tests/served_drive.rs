@@ -36,8 +36,9 @@ fn shares(scheduler: &str) -> ([u64; 2], [u64; 2]) {
         stack_name: "served-drive".into(),
     };
     let result = run(&stack, &options, |_| {}).expect("the stack runs");
-    let [reader, writer] = ["reader", "writer"]
-        .map(|name| result.tenants.iter().find(|tenant| tenant.name == name).expect("a tenant").all.requests);
+    let [reader, writer] = ["reader", "writer"].map(|name| {
+        result.tenants.iter().find(|tenant| tenant.name == name).expect("a tenant").total.requests
+    });
     let queue = result.layers.iter().find(|layer| layer.name == "queue").expect("a queue");
     let [a, b] =
         ["tenant_1_contended_cost_ns", "tenant_2_contended_cost_ns"].map(|name| queue.counters[name]);
