@@ -63,6 +63,8 @@ impl<M: Mapping> Ssd<M> {
         idle.is_set = false;
         let (key, quiet_at) = (idle.key, idle.last + idle.after);
         let mut next = if cx.now < quiet_at { Some(quiet_at) } else { self.collect_while_idle(cx) };
+        // A page that was moved for its trims may have been a tenant's.
+        self.note_writers(cx);
         if let Some(at) = self.return_while_idle(cx) {
             next = Some(next.map_or(at, |next| next.min(at)));
         }
@@ -131,8 +133,9 @@ impl<M: Mapping> Ssd<M> {
             let mut pause = self.idle_after();
             if exec.lanes.free_at(die) <= cx.now && !waits && !exec.queue.is_changing(pool, cx.now) {
                 pause = Span(1);
-                self.plan.merge_step(pool, cx);
-                self.serve(cx);
+                if self.plan.merge_step(pool, cx) {
+                    self.serve(cx);
+                }
             }
             let at = self.plan.exec.lanes.free_at(die).later(cx.now + pause);
             next = Some(next.map_or(at, |next| next.min(at)));

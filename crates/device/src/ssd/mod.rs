@@ -55,7 +55,7 @@ pub struct Ssd<M> {
     idle: Option<Idle>,
     /// When tenants were last busy, where idle ones give units back.
     rests: Option<Rests>,
-    /// Something is to be seen to before every request, beside what the planner asks for.
+    /// Something is to be seen to before every request: the planner's `attention` stays.
     attends: bool,
     /// Nothing waited for its die when the counters were reset, so that what began since is what was counted since.
     counts_all: bool,
@@ -82,6 +82,7 @@ impl<M: Mapping> Ssd<M> {
             plan.exec.queue.watch_each();
         }
         let attends = idle.is_some() || buffer.is_some() || plan.paging.keeper.is_some();
+        plan.attention = attends;
         let ends_early = cx.planted("ssd.ends-early");
         Ssd { limits, plan, idle, rests, attends, counts_all: true, closing: false, ends_early, buffer }
     }
@@ -108,7 +109,7 @@ impl<M: Mapping> Ssd<M> {
         }
         self.note_request(id, cx);
         let has_ended = self.plan.blocks.has_ended();
-        self.plan.attention = has_ended;
+        self.plan.attention = has_ended || self.attends;
         if has_ended && self.plan.is_past_its_end(id, cx.requests) {
             return Some(cx.fail(id, ErrorKind::ReadOnly));
         }
@@ -245,9 +246,8 @@ impl<M: Mapping> Machine for Ssd<M> {
             medium.settle(cx.now);
         }
         self.plan.exec.lanes.work_for(WORK_OF[cx.requests[id].op as usize]);
-        if (self.plan.attention || self.attends)
-            && let Some(step) = self.attend(id, cx)
-        {
+        let attended = self.plan.attention;
+        if attended && let Some(step) = self.attend(id, cx) {
             self.serve_what_waits(cx);
             self.note_writers(cx);
             return step;
@@ -260,7 +260,7 @@ impl<M: Mapping> Machine for Ssd<M> {
             Op::Reset => return cx.fail(id, ErrorKind::Unsupported),
         };
         self.serve_what_waits(cx);
-        if self.attends {
+        if attended {
             self.note_writers(cx);
         }
         step

@@ -412,7 +412,7 @@ pub trait Flash {
     where
         Self: Sized;
     /// The same with pages that did not wait beside them.
-    fn finish_all(&mut self, id: ReqId, pieces: Pieces<Self>, run: &Self::Run, cx: &mut Cx<'_>) -> Step
+    fn finish_all(&mut self, id: ReqId, pieces: Pieces<Self>, run: Self::Run, cx: &mut Cx<'_>) -> Step
     where
         Self: Sized;
     /// All pages of a trim were given. It ends when that is done and all trims so far are on record.

@@ -65,7 +65,8 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let (payload, cause) = (request.payload, request.cause);
         let pages = self.host.page.pages(request.offset, request.len);
         self.exec.begin_group();
-        let (mut after, mut pieces, mut run) = (After::now(cx), None, F::run(cx));
+        let start = After::now(cx);
+        let (mut after, mut pieces, mut run) = (start, None, F::run(cx));
         let (mut sensed, fetches) = (0, !payload.is_none());
         self.map.begin(Lpn(pages.end));
         if let Some(medium) = cx.medium.as_deref().filter(|_| fetches) {
@@ -75,7 +76,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let mut lpn = pages.first;
         while lpn < pages.end {
             match self.translate(Lpn(lpn), &mut after, cause, cx) {
-                Some(ppn) if self.exec.holds_back() || after != After::now(cx) => {
+                Some(ppn) if self.exec.holds_back() || after != start => {
                     let pieces = pieces.get_or_insert_with(|| Pieces::of_request(id, cx, cause, Work::Read));
                     pieces.after = after;
                     self.read_page(lpn, ppn, None, pieces, cx);
@@ -95,12 +96,12 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         }
         self.count.host_pages_read += sensed;
         self.gather_some(Lpn(pages.first), cause, cx);
-        if pieces.is_none() && after == After::now(cx) {
+        if pieces.is_none() && after == start {
             return self.exec.finish_run(id, &run, cause, Work::Read, cx);
         }
         let mut pieces = pieces.unwrap_or_else(|| Pieces::of_request(id, cx, cause, Work::Read));
         pieces.after = after;
-        self.exec.finish_all(id, pieces, &run, cx)
+        self.exec.finish_all(id, pieces, run, cx)
     }
 
     /// Reads a page of a request, over which the write buffer may have something.
@@ -141,7 +142,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             }
             let mut pieces = pieces.unwrap_or_else(|| Pieces::of_request(id, cx, cause, Work::Write));
             pieces.after = after;
-            return self.exec.finish_all(id, pieces, &run, cx);
+            return self.exec.finish_all(id, pieces, run, cx);
         }
         let mut pieces = Pieces::of_request(id, cx, cause, Work::Write);
         if !self.write_parts(id, &pages, &mut pieces, cx) {

@@ -179,7 +179,7 @@ pub struct Planner<M, F> {
     aged: Option<Arc<Aged>>,
     /// How the first fill was out of order, until it is stored.
     fragments: Option<(Ratio, u64)>,
-    /// Something is to be seen to before the next request: the drive has ended, or [`renew_is_due`](Planner::renew_is_due).
+    /// Something is to be seen to before the next request: the drive has ended, [`renew_is_due`](Planner::renew_is_due), or the drive has asked for it.
     pub attention: bool,
     /// Erases have made the journal long: the next request shortens it.
     pub renew_is_due: bool,

@@ -128,7 +128,7 @@ impl Flash for Tape {
     fn finish_pieces(&mut self, id: ReqId, _: Pieces<Self>, cx: &mut Cx<'_>) -> Step {
         Step::FinishAt(id, cx.now)
     }
-    fn finish_all(&mut self, id: ReqId, _: Pieces<Self>, _: &(), cx: &mut Cx<'_>) -> Step {
+    fn finish_all(&mut self, id: ReqId, _: Pieces<Self>, _: (), cx: &mut Cx<'_>) -> Step {
         Step::FinishAt(id, cx.now)
     }
     fn finish_recorded(&mut self, id: ReqId, _: Pieces<Self>, _: After, cx: &mut Cx<'_>) -> Step {

@@ -169,7 +169,7 @@ impl Flash for Executor {
     }
 
     #[inline(always)]
-    fn finish_all(&mut self, id: ReqId, pieces: Pieces, run: &Run, cx: &mut Cx<'_>) -> Step {
+    fn finish_all(&mut self, id: ReqId, pieces: Pieces, run: Run, cx: &mut Cx<'_>) -> Step {
         Executor::finish_all(self, id, pieces, run, cx)
     }
 

@@ -105,8 +105,8 @@ impl Executor {
 
     /// The same as [`finish_pieces`](Executor::finish_pieces) with pages that did not wait beside them.
     #[inline(never)]
-    pub fn finish_all(&mut self, id: ReqId, mut pieces: Pieces, run: &Run, cx: &mut Cx<'_>) -> Step {
-        self.join(run, &mut pieces);
+    pub fn finish_all(&mut self, id: ReqId, mut pieces: Pieces, run: Run, cx: &mut Cx<'_>) -> Step {
+        self.join(&run, &mut pieces);
         self.finish_pieces(id, pieces, cx)
     }
 

@@ -82,11 +82,11 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         map.is_merging() || map.room() < target && map.tidy()
     }
 
-    /// One step of the merge of a pool.
-    pub fn merge_step(&mut self, pool: u32, cx: &mut Cx<'_>) {
-        if let Some(step) = self.log_mut().pool_mut(pool).step() {
-            self.count.moves_while_idle += 1;
-            self.issue_step(pool, step, TenantId::SYSTEM, Work::Gc, cx);
-        }
+    /// One step of the merge of a pool; false when none is left.
+    pub fn merge_step(&mut self, pool: u32, cx: &mut Cx<'_>) -> bool {
+        let Some(step) = self.log_mut().pool_mut(pool).step() else { return false };
+        self.count.moves_while_idle += 1;
+        self.issue_step(pool, step, TenantId::SYSTEM, Work::Gc, cx);
+        true
     }
 }
