@@ -386,8 +386,8 @@ pub trait Flash {
         placed: Self::Placed,
         cx: &mut Cx<'_>,
     );
-    /// All pages of a request that are programmed and that nothing stood before were placed.
-    fn programmed(&mut self, run: &Self::Run);
+    /// All pages of a request that are programmed and that nothing stood before were placed: so many.
+    fn programmed(&mut self, pages: u32, run: &mut Self::Run);
     /// All pages of a step of collection have moved away from a unit. They are charged.
     fn moved_away(&mut self, unit: BlockId, run: &Self::Run, cause: TenantId, cx: &mut Cx<'_>);
     /// Pages that were placed belong to others that something stood before.

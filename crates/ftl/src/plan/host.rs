@@ -179,7 +179,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         (after, pieces): SoFar<'_, F>,
         cx: &mut Cx<'_>,
     ) -> F::Run {
-        let (group, mut run) = (self.exec.group(), F::run(cx));
+        let (group, mut run, mut waiting) = (self.exec.group(), F::run(cx), 0);
         let mut lpn = pages.first;
         while lpn < pages.end {
             let data = match STORES {
@@ -187,15 +187,18 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 false => Payload::NONE,
             };
             let so_far = (&mut *after, &mut *pieces);
-            self.write_whole_page::<STORES>(Lpn(lpn), data, group, who, so_far, &mut run, cx);
+            if !self.write_whole_page::<STORES>(Lpn(lpn), data, group, who, so_far, &mut run, cx) {
+                waiting += 1;
+            }
             lpn += 1;
         }
-        self.count.host_pages_written += u64::from(pages.end - pages.first);
-        self.exec.programmed(&run);
+        let count = pages.end - pages.first;
+        self.count.host_pages_written += u64::from(count);
+        self.exec.programmed(count - waiting, &mut run);
         run
     }
 
-    /// Writes one of them; it is one of the `run` when nothing stands before it.
+    /// Writes one of them; returns whether it is one of the `run`: nothing stands before it.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)] // one page of a request, with what the request adds up
     fn write_whole_page<const STORES: bool>(
@@ -207,10 +210,11 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         (after, pieces): SoFar<'_, F>,
         run: &mut F::Run,
         cx: &mut Cx<'_>,
-    ) {
+    ) -> bool {
         let Taken { ppn, plane, low } = self.take_host_page(cause, cx);
         let known = self.enter_before(lpn, ppn, after, cause, cx);
         let waits = self.waits_for_entries();
+        let mut is_placed = false;
         if self.exec.holds_back() || waits && *after != After::now(cx) {
             let older = self.enter_behind(lpn, ppn, known);
             let pieces = pieces.get_or_insert_with(|| Pieces::new(whose, cx, cause, Work::Write));
@@ -233,10 +237,12 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 let overlay = Some(Overlay { first, count, payload: data });
                 self.exec.store(ppn, None, overlay, self.oob_of(lpn, ppn), placed, cx);
             }
+            is_placed = true;
         }
         if low {
             self.clear_some(plane, cause, cx);
         }
+        is_placed
     }
 
     /// Writes one page or part of one, then moves a few pages when the plane runs low.
@@ -320,14 +326,14 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             let (group, who, mut run) = (self.exec.group(), (pieces.whose, pieces.cause), F::run(cx));
             let (mut after, mut own) = (pieces.after, Some(*pieces));
             let so_far = (&mut after, &mut own);
-            match cx.medium {
+            let is_placed = match cx.medium {
                 None => self.write_whole_page::<false>(lpn, data, group, who, so_far, &mut run, cx),
                 Some(_) => self.write_whole_page::<true>(lpn, data, group, who, so_far, &mut run, cx),
-            }
+            };
             own.into_iter().for_each(|own| *pieces = own);
             pieces.after = after;
             self.count.host_pages_written += 1;
-            self.exec.programmed(&run);
+            self.exec.programmed(u32::from(is_placed), &mut run);
             return self.exec.join(&run, pieces);
         }
         self.write_page(lpn, part, data, pieces, cx);

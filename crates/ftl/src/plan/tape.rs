@@ -117,7 +117,7 @@ impl Flash for Tape {
     }
     fn keep_behind(&mut self, _: BlockId, _: ()) {}
     fn store(&self, _: Ppn, _: Option<Ppn>, _: Option<Overlay>, _: Oob, _: (), _: &mut Cx<'_>) {}
-    fn programmed(&mut self, _: &()) {}
+    fn programmed(&mut self, _: u32, _: &mut ()) {}
     fn moved_away(&mut self, _: BlockId, _: &(), _: TenantId, _: &mut Cx<'_>) {}
     fn join(&mut self, _: &(), _: &mut Pieces<Self>) {}
     fn fetch(&self, _: ReqId, _: &Pages, _: u32, _: Option<u64>, _: &mut Cx<'_>) {}

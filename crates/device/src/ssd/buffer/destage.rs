@@ -122,6 +122,7 @@ impl<M: Mapping> Ssd<M> {
         }
         let mut pieces = Pieces::of_slot(at, cx, cause);
         self.plan.write_out_page(Lpn(lpn), part, data, &mut pieces, cx);
+        self.note_writers(cx);
         self.wrote_out(at, older, pieces, cx);
         self.plan.exec.lanes.work_for(outer);
     }

@@ -139,8 +139,8 @@ impl Flash for Executor {
     }
 
     #[inline(always)]
-    fn programmed(&mut self, run: &Run) {
-        Executor::programmed(self, run)
+    fn programmed(&mut self, pages: u32, run: &mut Run) {
+        Executor::programmed(self, pages, run)
     }
 
     #[inline(always)]

@@ -32,7 +32,6 @@ impl Run {
     #[inline(always)]
     fn add(&mut self, time: PageTime, die: Span) {
         self.die += die;
-        self.crossed += 1;
         if time.end > self.slowest.end {
             self.slowest = time;
         }
@@ -50,6 +49,7 @@ impl Executor {
     pub fn read_at_once(&mut self, ppn: Ppn, run: &mut Run) {
         let (time, die) = self.sense(ppn, run.now);
         run.add(time, die);
+        run.crossed += 1;
     }
 
     /// Programs a page of a block of one plane that shares array operations with its `group`.
@@ -92,9 +92,10 @@ impl Executor {
         self.put(&Program { unit, base, overlay, oob, window: placed.0 }, cx);
     }
 
-    /// All pages of a request that are programmed and that nothing stood before were placed.
+    /// All pages of a request that are programmed and that nothing stood before were placed: so many.
     #[inline(always)]
-    pub fn programmed(&mut self, run: &Run) {
+    pub fn programmed(&mut self, pages: u32, run: &mut Run) {
+        run.crossed = pages;
         self.last_change = self.last_change.later(run.slowest.end);
     }
 
