@@ -261,8 +261,9 @@ impl<M: Mapping> Machine for Ssd<M> {
             medium.settle(cx.now);
         }
         self.plan.exec.lanes.work_for(WORK_OF[cx.requests[id].op as usize]);
-        let attended = self.plan.attention;
-        if attended && let Some(step) = self.attend(id, cx) {
+        if self.plan.attention
+            && let Some(step) = self.attend(id, cx)
+        {
             self.serve_what_waits(cx);
             self.note_writers(cx);
             return step;
