@@ -116,23 +116,8 @@ impl<M: Mapping> Ssd<M> {
         if self.plan.checkpoint_is_due() {
             self.plan.take_checkpoint(cx.requests[id].cause, cx);
         }
-        if self.buffer.is_some() {
-            return Some(self.request_buffered(id, cx));
-        }
-        // Whose pages it writes is noted behind it.
-        (self.idle.is_some() && self.plan.tenants.is_some()).then(|| self.carry_out(id, cx))
-    }
-
-    /// Carries a request out.
-    #[inline(always)]
-    fn carry_out(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        match cx.requests[id].op {
-            Op::Read => self.plan.read(id, cx),
-            Op::Write => self.plan.write(id, cx),
-            Op::Flush => self.plan.flush(id, cx),
-            Op::Trim | Op::WriteZeroes => self.trim(id, cx),
-            Op::Reset => cx.fail(id, ErrorKind::Unsupported),
-        }
+        self.buffer.as_ref()?;
+        Some(self.request_buffered(id, cx))
     }
 
     /// Operations that were issued may have their time, or will be waited for.
@@ -268,8 +253,17 @@ impl<M: Mapping> Machine for Ssd<M> {
             self.note_writers(cx);
             return step;
         }
-        let step = self.carry_out(id, cx);
+        let step = match cx.requests[id].op {
+            Op::Read => self.plan.read(id, cx),
+            Op::Write => self.plan.write(id, cx),
+            Op::Flush => self.plan.flush(id, cx),
+            Op::Trim | Op::WriteZeroes => self.trim(id, cx),
+            Op::Reset => return cx.fail(id, ErrorKind::Unsupported),
+        };
         self.serve_what_waits(cx);
+        if self.plan.attention {
+            self.note_writers(cx);
+        }
         step
     }
 
