@@ -158,7 +158,7 @@ def mapped(kind: str, size: str, **options: Any) -> dict[str, Any]:
     del fields["energy"]
     for layer in fields["layers"]:
         layer.pop("energy")
-        own = {name: value for name, value in layer["counters"].items() if "visit" not in name and name != "map_ram_bytes"}
+        own = {name: value for name, value in layer["counters"].items() if not name.startswith("map_entries") and name != "map_ram_bytes"}
         layer["counters"] = own
     return fields
 
