@@ -42,7 +42,8 @@ def _(mo, results):
 @app.cell
 def _(mo, results):
     rows = [
-        {"drive": name, "WAF": r["waf"], "IOPS": r["total"]["iops"], "p99, ms": r["total"]["lat_ns"]["percentile"]["99.000000"] / 1e6} for name, r in results.items()
+        {"drive": name, "WAF": r["waf"], "IOPS": r["total"]["iops"], "p99, ms": r["total"]["lat_ns"]["percentile"]["99.000000"] / 1e6}
+        for name, r in results.items()
     ]
     mo.vstack([mo.md("A write of the host costs so many writes of the flash (WAF):"), mo.ui.table(rows, selection=None)])
     return (rows,)
