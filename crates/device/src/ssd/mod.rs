@@ -55,8 +55,6 @@ pub struct Ssd<M> {
     idle: Option<Idle>,
     /// When tenants were last busy, where idle ones give units back.
     rests: Option<Rests>,
-    /// Something is to be seen to before every request: the planner's `attention` stays.
-    attends: bool,
     /// Nothing waited for its die when the counters were reset, so that what began since is what was counted since.
     counts_all: bool,
     /// The drive ends when nothing waits any more.
@@ -81,10 +79,15 @@ impl<M: Mapping> Ssd<M> {
         if plan.has_slc() {
             plan.exec.queue.watch_each();
         }
-        let attends = idle.is_some() || buffer.is_some() || plan.paging.keeper.is_some();
-        plan.attention = attends;
         let ends_early = cx.planted("ssd.ends-early");
-        Ssd { limits, plan, idle, rests, attends, counts_all: true, closing: false, ends_early, buffer }
+        let mut ssd = Ssd { limits, plan, idle, rests, counts_all: true, closing: false, ends_early, buffer };
+        ssd.plan.attention = ssd.attends();
+        ssd
+    }
+
+    /// Whether something is to be seen to before every request.
+    fn attends(&self) -> bool {
+        self.idle.is_some() || self.buffer.is_some() || self.plan.paging.keeper.is_some()
     }
 }
 
@@ -109,7 +112,7 @@ impl<M: Mapping> Ssd<M> {
         }
         self.note_request(id, cx);
         let has_ended = self.plan.blocks.has_ended();
-        self.plan.attention = has_ended || self.attends;
+        self.plan.attention = has_ended || self.attends();
         if has_ended && self.plan.is_past_its_end(id, cx.requests) {
             return Some(cx.fail(id, ErrorKind::ReadOnly));
         }

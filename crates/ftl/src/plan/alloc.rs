@@ -13,7 +13,7 @@
 
 use super::{Flash, Planner};
 use crate::mapping::Mapping;
-use crate::{Cursor, Lpn, Ppn};
+use crate::{Lpn, Ppn};
 use nandu_base::{Cx, TenantId};
 
 /// A page taken for the host's data.
@@ -111,7 +111,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             let may_open = !has_tenants || self.may_open(pool);
             if self.blocks.planes[pool as usize].free > self.host.urgent && may_open {
                 let cursor = self.open_for_host(pool).expect("there is an erased block");
-                self.note_opened(cursor);
+                self.exec.opened(cursor);
                 *self.blocks.open_of(pool, stream) = cursor;
                 if has_tenants {
                     self.look_ahead(pool);
@@ -175,17 +175,12 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 false => self.blocks.open_free(plane, self.seq + 1),
             };
             let cursor = cursor.expect("one free block is kept for moved pages");
-            self.note_opened(cursor);
+            self.exec.opened(cursor);
             let p = &mut self.blocks.planes[plane as usize];
             *(if separate { &mut p.moved } else { &mut p.host }) = cursor;
         }
         let p = &mut self.blocks.planes[plane as usize];
         p.valid += 1;
         if separate { &mut p.moved } else { &mut p.host }.take()
-    }
-
-    /// Notes that a block is opened for data, whose erase may not be complete yet.
-    pub(super) fn note_opened(&mut self, cursor: Cursor) {
-        self.exec.opened(cursor);
     }
 }

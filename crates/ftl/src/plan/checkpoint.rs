@@ -8,12 +8,13 @@
 //! that differed then. They are at most as many as the cache holds; should they not fit, the map is written back first.
 
 use super::flash::{After, Erasing, Job, Pieces, Programming};
+use super::pages::put_words;
 use super::{Flash, Planner};
 use crate::checkpoint::{Anchors, Checkpoint};
 use crate::mapping::{MapShape, Mapping, Tp};
 use crate::trim_journal::TrimJournal;
 use crate::{BlockId, Layout, Lpn, Ppn};
-use nandu_base::{ByteLen, Cx, Oob, Overlay, TenantId, Work};
+use nandu_base::{Cx, Oob, TenantId, Work};
 
 /// Keys from here on name the pages of a checkpoint, in order.
 pub(super) const CHECKPOINT_KEY: u64 = 1 << 34;
@@ -193,14 +194,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         cx: &mut Cx<'_>,
     ) {
         self.exec.begin_group();
-        let overlay = cx.medium.is_some().then(|| {
-            let page = ByteLen(1 << self.host.page.bits);
-            let payload = cx.pool.allocate_metadata(page);
-            for (bytes, word) in cx.pool.bytes_mut(payload, page).chunks_exact_mut(4).zip(words) {
-                bytes.copy_from_slice(&word.to_le_bytes());
-            }
-            Overlay { first: 0, count: self.host.page.sectors, payload }
-        });
+        let overlay = self.host.page.own(cx, |page| put_words(words, page));
         let oob = Oob { key: CHECKPOINT_KEY + index, seq: self.seq };
         self.exec.program(
             Programming { overlay, ..Programming::of(Job::Anchor, ppn, oob, after) },

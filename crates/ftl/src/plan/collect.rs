@@ -95,7 +95,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             self.begin_clearing(plane, victim);
             let to = self.blocks.open_free_most_worn(plane, self.seq + 1);
             let to = to.expect("a block is cleared for its wear while two are free");
-            self.note_opened(to);
+            self.exec.opened(to);
             self.clearing[plane as usize].to = to;
             return true;
         }

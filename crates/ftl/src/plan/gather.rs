@@ -141,7 +141,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         }
         let cursor =
             self.blocks.open_free(pool, self.seq + 1).expect("a pool that was asked has a free block");
-        self.note_opened(cursor);
+        self.exec.opened(cursor);
         let entries = self.exec.await_later(ready);
         Some(Gathering { cursor, pool, first: layout.first_page(cursor.block(&layout)), entries })
     }

@@ -7,7 +7,7 @@ use crate::isolation::Table;
 use crate::mapping::Mapping;
 use crate::trim_journal::{Extent, Record, TrimJournal};
 use crate::{Lpn, Ppn};
-use nandu_base::{ByteLen, Cx, Oob, Overlay, ReqId, TenantId, Violation, Work};
+use nandu_base::{Cx, Oob, ReqId, TenantId, Violation, Work};
 
 impl<M: Mapping, F: Flash> Planner<M, F> {
     /// I-19: what is trimmed is on record, or waits for one, while an older version of it lies on the flash.
@@ -166,12 +166,10 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         cx: &mut Cx<'_>,
         cause: TenantId,
     ) -> After {
-        let page = ByteLen(1 << self.host.page.bits);
-        let payload = cx.medium.is_some().then(|| cx.pool.allocate_metadata(page));
-        if let Some(payload) = payload {
-            TrimJournal::encode(&extents, cx.pool.bytes_mut(payload, page));
-            table.iter().for_each(|table| table.encode(cx.pool.bytes_mut(payload, page)));
-        }
+        let overlay = self.host.page.own(cx, |page| {
+            TrimJournal::encode(&extents, page);
+            table.iter().for_each(|table| table.encode(page));
+        });
         let slot = self.journal.written(Record { ppn, extents, is_table: table.is_some() });
         let content = Content::Journal(slot);
         let mut pieces = Pieces::of_nobody(cx, cause, Work::Journal);
@@ -179,9 +177,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         self.count.journal_pages += 1;
         self.seq += 1;
         self.blocks.programmed(ppn, content);
-        let count = self.host.page.sectors;
         let oob = Oob { key: super::recover::key(content) | self.mode_mark(ppn), seq: self.seq };
-        let overlay = payload.map(|payload| Overlay { first: 0, count, payload });
         let (is_slc, record) = (self.is_slc(ppn), Programming::of(Job::Record, ppn, oob, After::now(cx)));
         let programming = Programming { overlay, is_slc, ..record };
         let outer = self.exec.work_for(Work::Journal);

@@ -166,7 +166,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         self.begin_clearing(other, block);
         let to = self.blocks.open_free_most_worn(other, self.seq + 1);
         let to = to.expect("a block is cleared for its wear while two are free");
-        self.note_opened(to);
+        self.exec.opened(to);
         self.clearing[other as usize].to = to;
         self.clear_whole_block(other, cause, cx);
     }

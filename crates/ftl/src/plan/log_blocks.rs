@@ -24,23 +24,19 @@ mod recover;
 mod upkeep;
 
 use super::flash::{After, Copying, Erasing, Job, Pieces, Programming, Reading};
-use super::pages::Part;
+use super::pages::{Part, put_words};
 use super::{Flash, Planner};
 use crate::log_block::{LogMap, Step, Tag, Taken, Unmapped};
 use crate::mapping::Mapping;
 use crate::{Lpn, Ppn};
-use nandu_base::{
-    ByteLen, Counter, Cx, Oob, Overlay, Payload, ReqId, Step as Answer, TenantId, Violation, Work,
-};
+use nandu_base::{Counter, Cx, Oob, Overlay, Payload, ReqId, Step as Answer, TenantId, Violation, Work};
 
 /// The first word of a mark.
 const MARK_MAGIC: u32 = 0x4E4C_4D31; // "NLM1"
 
 /// The bytes of a mark: pages `first..end` of the pool were unmapped.
 fn encode_mark(first: u32, end: u32, page: &mut [u8]) {
-    for (bytes, word) in page.chunks_exact_mut(4).zip([MARK_MAGIC, first, end]) {
-        bytes.copy_from_slice(&word.to_le_bytes());
-    }
+    put_words(&[MARK_MAGIC, first, end], page);
 }
 
 /// Reads the bytes of a mark. `None` when they are none.
@@ -225,12 +221,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     ) {
         let lost = self.planted.lost_mark;
         let taken = Taken { tag: Tag { is_filler: lost, is_mark: !lost, ..taken.tag }, ..*taken };
-        let overlay = cx.medium.is_some().then(|| {
-            let page = ByteLen(1 << self.host.page.bits);
-            let payload = cx.pool.allocate_metadata(page);
-            encode_mark(first, end, cx.pool.bytes_mut(payload, page));
-            Overlay { first: 0, count: self.host.page.sectors, payload }
-        });
+        let overlay = self.host.page.own(cx, |page| encode_mark(first, end, page));
         let mark = self.programming(pool, &taken, Job::Mark, pieces.after);
         self.exec.program(Programming { overlay, ..mark }, pieces, cx);
     }

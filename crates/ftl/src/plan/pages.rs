@@ -1,6 +1,6 @@
 //! Pages: what a request concerns of each, and their size.
 
-use nandu_base::{ByteLen, ByteOffset, SECTOR};
+use nandu_base::{ByteLen, ByteOffset, Cx, Overlay, SECTOR};
 
 /// The size of a page.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,15 @@ impl PageShape {
         part.unwrap_or(Part { first: 0, count: self.sectors })
     }
 
+    /// A page of the drive's own, which `fill` writes: its bytes are held until it is programmed. None where nothing is stored.
+    pub fn own(&self, cx: &mut Cx<'_>, fill: impl FnOnce(&mut [u8])) -> Option<Overlay> {
+        cx.medium.as_ref()?;
+        let len = ByteLen(1 << self.bits);
+        let payload = cx.pool.allocate_metadata(len);
+        fill(cx.pool.bytes_mut(payload, len));
+        Some(Overlay { first: 0, count: self.sectors, payload })
+    }
+
     /// Whether the request consists of whole pages.
     #[inline(always)]
     pub fn is_whole(&self, pages: &Pages) -> bool {
@@ -72,5 +81,12 @@ impl PageShape {
     pub fn before(&self, pages: &Pages, lpn: u32) -> ByteLen {
         let start = u64::from(lpn - pages.first) << self.bits;
         ByteLen(start.saturating_sub(u64::from(pages.skip) * SECTOR))
+    }
+}
+
+/// Puts words at the front of a page, in little endian.
+pub(super) fn put_words(words: &[u32], page: &mut [u8]) {
+    for (bytes, word) in page.chunks_exact_mut(4).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes());
     }
 }

@@ -21,11 +21,12 @@
 use super::checkpoint::Keeper;
 use super::flash::{After, Erasing, Job, Pieces, Programming, Reading};
 use super::gather::Gatherer;
+use super::pages::put_words;
 use super::{Flash, Planner};
 use crate::blocks::Content;
 use crate::mapping::{MapOp, MapOps, Mapping, Tp};
 use crate::{BlockId, BlockTable, Lpn, MapArea, Ppn};
-use nandu_base::{ByteLen, Counter, Cx, Oob, Overlay, Program, TenantId, Window, Work};
+use nandu_base::{Counter, Cx, Oob, Overlay, Program, TenantId, Window, Work};
 
 /// What a drive keeps for a map that is partly on the flash.
 pub struct Paging {
@@ -212,14 +213,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
 
     /// The words of a translation page in little endian, held until they are let go.
     fn map_page_bytes(&self, tp: Tp, cx: &mut Cx<'_>) -> Option<Overlay> {
-        cx.medium.as_ref()?;
-        let page = ByteLen(1 << self.host.page.bits);
-        let payload = cx.pool.allocate_metadata(page);
-        let bytes = cx.pool.bytes_mut(payload, page);
-        for (bytes, word) in bytes.chunks_exact_mut(4).zip(&*self.map.stored(tp)) {
-            bytes.copy_from_slice(&word.to_le_bytes());
-        }
-        Some(Overlay { first: 0, count: self.host.page.sectors, payload })
+        self.host.page.own(cx, |page| put_words(&self.map.stored(tp), page))
     }
 
     /// Puts the words of a translation page on the medium, in little endian.
