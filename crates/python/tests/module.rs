@@ -33,7 +33,7 @@ fn python_loads_the_module_and_runs_a_stack() {
     std::fs::copy(module(), package.join("_nandu.abi3.so")).expect("a copy");
     let program = "import nandu\n\
                    load = nandu.Trace.generator('mixed-zipf', requests=1000)\n\
-                   print(nandu.run('small-ssd', load, fit='wrap', extend=0)['total']['requests'])";
+                   print(nandu.run('small-ssd', load, fit='wrap', extend=0)['total']['total_ios'])";
     let done = Command::new("python3")
         .args(["-c", program])
         // With `-c` what lies in the folder comes first: here that is the package without its module.
