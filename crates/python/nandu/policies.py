@@ -222,6 +222,8 @@ class Until(NamedTuple):
     """Nothing is sent until then, unless a request comes or ends before; in ns, later than now."""
 
     at: int
+    tenant: int = 0
+    """Whose request is awaited: what the device stands idle meanwhile is counted for it. 0: nobody's in particular."""
 
 
 class _Policy:

@@ -370,7 +370,7 @@ class Waits(nandu.Scheduler):
         if self.wrong is not None:
             return self.wrong
         if now < self.until:
-            return Until(self.until)
+            return Until(self.until, 1)
         return self.waiting.pop(0)
 
     def done(self, request: Request, now: int) -> None:
@@ -388,6 +388,7 @@ def test_a_scheduler_may_wait_and_is_held_to_what_it_says() -> None:
     assert queue["waiting_now"] == 0
     try:
         for wrong, said in (
+            (Until(10**15, 9), "awaits tenant 9, and there are 0 to 2"),
             (Until(0), "waits until 0, which is not later than now"),
             (10**6, "names request 1000000, which does not wait"),
             ("x", "right is the number of a request, an Until, or None"),

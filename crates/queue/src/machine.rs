@@ -58,6 +58,8 @@ struct Queue<S> {
     free: Vec<u32>,
     waits: Waits,
     tally: Tally,
+    /// Since when the device stands idle although something waits, and for whose next request.
+    idle: Option<(Instant, TenantId)>,
     /// What each timer is set for.
     wakes: [Instant; 2],
     forgets: bool,
@@ -86,6 +88,7 @@ impl<S: Scheduler> Queue<S> {
             free: Vec::new(),
             waits: Waits::default(),
             tally: Tally::new(tenants),
+            idle: None,
             wakes: [NEVER; 2],
             forgets: parts.forgets,
             cuts_short: parts.cuts_short,
@@ -119,6 +122,9 @@ impl<S: Scheduler> Queue<S> {
 
     /// Sends what may go.
     fn dispatch(&mut self, cx: &mut Cx<'_>) {
+        if let Some((since, tenant)) = self.idle.take() {
+            self.tally.idled(tenant, cx.now.since(since));
+        }
         while self.board.out() < self.depth && self.board.waiting() > 0 {
             match self.scheduler.next(&self.board, cx.now) {
                 Next::Send(slot) => {
@@ -127,8 +133,9 @@ impl<S: Scheduler> Queue<S> {
                     self.tally.sent(entry.tenant, entry.cost, is_contended);
                     self.send(entry, cx);
                 }
-                Next::Until(at) => {
+                Next::Until(at, tenant) => {
                     self.wake(TURN, at, cx);
+                    self.idle = (self.board.out() == 0).then_some((cx.now, tenant));
                     break;
                 }
                 Next::Nothing => {

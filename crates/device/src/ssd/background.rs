@@ -44,7 +44,7 @@ impl<M: Mapping> Ssd<M> {
         let Some(idle) = &mut self.idle else { return };
         idle.last = cx.now;
         self.watch_idleness(cx);
-        self.note_tenant(cx.requests[id].offset, cx.now);
+        self.note_tenants(cx.requests[id].offset, cx.requests[id].len, cx.now);
     }
 
     /// Something happens: the timer is set when it is not.

@@ -5,7 +5,7 @@
 //! RAM: 8 bytes for a tenant.
 
 use super::Ssd;
-use nandu_base::{ByteOffset, Cx, Instant, Span, Violation};
+use nandu_base::{ByteLen, ByteOffset, Cx, Instant, Span, Violation};
 use nandu_ftl::Lpn;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::plan::tenants::Return;
@@ -32,11 +32,17 @@ impl Rests {
 }
 
 impl<M: Mapping> Ssd<M> {
-    /// A request for this place comes.
-    pub(super) fn note_tenant(&mut self, at: ByteOffset, now: Instant) {
-        let lpn = Lpn((at.0 >> self.plan.host.page.bits) as u32);
-        if let (Some(rests), Some(tenants)) = (&mut self.rests, &self.plan.tenants) {
-            rests.note(tenants.of(lpn), now);
+    /// A request for this place comes: every tenant that it reaches into is busy.
+    pub(super) fn note_tenants(&mut self, at: ByteOffset, len: ByteLen, now: Instant) {
+        let (Some(rests), Some(tenants)) = (&mut self.rests, &self.plan.tenants) else { return };
+        if len == ByteLen::ZERO {
+            return;
+        }
+        let pages = self.plan.host.page.pages(at, len);
+        let mut first = pages.first;
+        while first < pages.end {
+            rests.note(tenants.of(Lpn(first)), now);
+            first = tenants.table.run_end(Lpn(first));
         }
     }
 

@@ -114,9 +114,13 @@ impl Instance {
             };
         }
         if answer.is_instance(self.until.bind(py))? {
-            let (at,): (u64,) = answer.extract()?;
+            let (at, tenant): (u64, u16) = answer.extract()?;
+            if usize::from(tenant) >= board.tenants() {
+                let how = format!("awaits tenant {tenant}, and there are 0 to {}", board.tenants() - 1);
+                return Err(self.object.broke("next", how));
+            }
             return match at > now.0 {
-                true => Ok(Next::Until(Instant(at))),
+                true => Ok(Next::Until(Instant(at), TenantId(tenant))),
                 false => {
                     let how = format!("waits until {at}, which is not later than now, {}", now.0);
                     Err(self.object.broke("next", how))

@@ -165,7 +165,7 @@ impl Scheduler for Anticipatory {
         if let Some(until) = self.wait(board, now) {
             self.waits += u64::from(!self.waiting);
             self.waiting = true;
-            return Next::Until(until);
+            return Next::Until(until, self.awaited.unwrap_or(TenantId::SYSTEM));
         }
         (self.awaited, self.waiting) = (None, false);
         let met = self.met.take();

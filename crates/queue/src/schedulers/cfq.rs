@@ -224,18 +224,18 @@ impl Cfq {
         if self.idle == Span::ZERO || (self.config.slices == Slices::Classic && player % 2 == 1) {
             return None;
         }
-        if self.on_their_way(player, board) > 0 {
-            return Some(until(end));
-        }
         let tenant = TenantId((player / 2) as u16);
+        if self.on_their_way(player, board) > 0 {
+            return Some(until(end, tenant));
+        }
         let comes_back = self.think.worth_waiting(tenant, board, self.idle, now)?;
-        Some(Next::Until(end.map_or(comes_back, |end| comes_back.min(end))))
+        Some(Next::Until(end.map_or(comes_back, |end| comes_back.min(end)), tenant))
     }
 }
 
-/// Waits for the end of the turn, or where no clock says it for the end of a request.
-fn until(end: Option<Instant>) -> Next {
-    end.map_or(Next::Nothing, Next::Until)
+/// Waits for the end of the tenant's turn, or where no clock says it for the end of a request.
+fn until(end: Option<Instant>, tenant: TenantId) -> Next {
+    end.map_or(Next::Nothing, |end| Next::Until(end, tenant))
 }
 
 impl Scheduler for Cfq {
@@ -322,7 +322,7 @@ impl Cfq {
         }
         let full = self.on_their_way(player, board) >= self.config.quantum;
         if full && self.config.slices == Slices::Classic {
-            return until(end);
+            return until(end, TenantId((player / 2) as u16));
         }
         self.turns.sent(board.get(slot).cost);
         self.order.sent(board.get(slot), board);

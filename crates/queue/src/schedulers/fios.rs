@@ -93,14 +93,13 @@ impl Fios {
         )
     }
 
-    /// Until when the epoch is kept open for a tenant that is likely to use what it has left.
-    fn kept_open(&self, board: &Board, now: Instant) -> Option<Instant> {
-        (0..self.left.len())
-            .filter(|&t| self.left[t] > 0)
-            .filter_map(|t| {
-                self.think.worth_waiting(TenantId(t as u16), board, self.config.anticipation, now)
-            })
-            .min()
+    /// Until when the epoch is kept open for a tenant that is likely to use what it has left, and for which.
+    fn kept_open(&self, board: &Board, now: Instant) -> Option<(Instant, TenantId)> {
+        let tenants = (0u16..).map(TenantId).zip(&self.left);
+        let awaited = tenants.filter(|&(_, &left)| left > 0).filter_map(|(tenant, _)| {
+            Some((self.think.worth_waiting(tenant, board, self.config.anticipation, now)?, tenant))
+        });
+        awaited.min()
     }
 
     fn begin_epoch(&mut self) {
@@ -132,8 +131,8 @@ impl Scheduler for Fios {
             }
             if patient {
                 patient = false;
-                if let Some(until) = self.kept_open(board, now) {
-                    return Next::Until(until);
+                if let Some((until, tenant)) = self.kept_open(board, now) {
+                    return Next::Until(until, tenant);
                 }
                 // One with something left may come back once its request has ended.
                 let expected =

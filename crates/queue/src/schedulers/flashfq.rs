@@ -112,18 +112,19 @@ impl FlashFq {
 }
 
 impl FlashFq {
-    /// The lowest tag of an active tenant, and until when the next one without requests is waited for. From here on no active tenant
+    /// The lowest tag of an active tenant, and until when the next one without requests is waited for, and which that is. From here on no active tenant
     /// has a lower one but by a request that comes: tags only grow.
     #[inline(never)]
-    fn slowest(&self, board: &Board, now: Instant) -> (u64, Option<Instant>) {
-        let (mut slowest, mut wake) = (u64::MAX, None::<Instant>);
+    fn slowest(&self, board: &Board, now: Instant) -> (u64, Option<(Instant, TenantId)>) {
+        let (mut slowest, mut wake) = (u64::MAX, None::<(Instant, TenantId)>);
         for (tenant, &tag) in self.tags.iter().enumerate() {
             if board.held_of(TenantId(tenant as u16)) > 0 {
                 slowest = slowest.min(tag);
             } else if let Some(until) = self.awaited(tenant, board, now) {
                 // Only one who has nothing here is waited for.
                 slowest = slowest.min(tag);
-                wake = Some(wake.map_or(until, |wake| wake.min(until)));
+                let this = (until, TenantId(tenant as u16));
+                wake = Some(wake.map_or(this, |wake| wake.min(this)));
             }
         }
         (slowest, wake)
@@ -159,7 +160,7 @@ impl Scheduler for FlashFq {
             self.floor = slowest;
             if tag - slowest > self.config.throttle.0 {
                 self.throttled += 1;
-                return wake.map_or(Next::Nothing, Next::Until);
+                return wake.map_or(Next::Nothing, |(at, tenant)| Next::Until(at, tenant));
             }
         }
         let slot = self.order.pick(board, tenant).expect("a request of this tenant waits");

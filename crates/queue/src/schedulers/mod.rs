@@ -39,8 +39,9 @@ use nandu_base::{Counter, Instant, TenantId};
 pub enum Next {
     /// Send the request in this slot.
     Send(u32),
-    /// Nothing until then, unless a request comes or ends before. Later than now.
-    Until(Instant),
+    /// Nothing until then, unless a request comes or ends before: one of this tenant is awaited, or with SYSTEM nobody's in particular. Later than now. As
+    /// long as nothing else is on its way the device stands idle meanwhile, which is counted for the tenant.
+    Until(Instant, TenantId),
     /// Nothing until a request comes or ends. Only when one is on its way.
     Nothing,
 }

@@ -193,7 +193,7 @@ impl<S: Scheduler> Rig<S> {
                         };
                         events.push(Reverse((now + entry.cost, number, true, what)));
                     }
-                    Next::Until(at) => {
+                    Next::Until(at, _) => {
                         assert!(at > now, "an alarm in the past would ring for ever");
                         wake = Some(at);
                         break;

@@ -81,6 +81,12 @@ pub(crate) struct Fair {
     in_hand: Option<(Entry, bool)>,
     /// Until when the scheduler leaves the die idle.
     idle_until: Option<Instant>,
+    /// Whom it awaits.
+    awaited: TenantId,
+    /// Since when the die stands idle because it said so, and for whose next operation.
+    stands: Option<(Instant, TenantId)>,
+    /// How long it has stood so in all.
+    idle_time: Span,
     /// Until when it has said that it would, since the last operation began.
     said_until: Instant,
     /// The same when the operation that runs began.
@@ -106,6 +112,9 @@ impl Fair {
             running: [None; 2],
             in_hand: None,
             idle_until: None,
+            awaited: TenantId::SYSTEM,
+            stands: None,
+            idle_time: Span::ZERO,
             said_until: Instant::ZERO,
             excused: Instant::ZERO,
             longest_idle: Span::ZERO,
@@ -162,6 +171,24 @@ impl Fair {
         self.scheduler.arrived(slot, &self.board, ready);
     }
 
+    /// The die is free, and looked at: how long it has stood idle until now since the scheduler was asked last, and for whose next operation.
+    pub fn stood(&mut self, now: Instant) -> Option<(TenantId, Span)> {
+        let (since, tenant) = self.stands.take()?;
+        let time = now.since(since);
+        self.idle_time = self.idle_time + time;
+        Some((tenant, time))
+    }
+
+    /// How long the die has stood idle in all because its scheduler said so.
+    pub fn idle_time(&self) -> Span {
+        self.idle_time
+    }
+
+    /// Counts anew.
+    pub fn reset_idle_time(&mut self) {
+        self.idle_time = Span::ZERO;
+    }
+
     /// Takes the operation that the die, free now, begins; with it whether operations of several tenants wait.
     pub fn next(&mut self, now: Instant) -> Option<(u32, bool)> {
         self.settle(now);
@@ -169,6 +196,7 @@ impl Fair {
         debug_assert!(self.running.iter().all(Option::is_none), "a die that is free runs nothing");
         if self.in_hand.is_none() {
             self.in_hand = self.sent(now);
+            self.stands = self.idle_until.map(|_| (now, self.awaited));
             let said = self.idle_until.map_or(Span::ZERO, |until| until.since(now));
             self.said_until = self.said_until.later(self.idle_until.unwrap_or(Instant::ZERO));
             self.longest_idle = self.longest_idle.longer(said);
@@ -189,8 +217,8 @@ impl Fair {
                 let is_contended = self.board.is_contended();
                 Some((self.board.take(slot), is_contended))
             }
-            Next::Until(at) => {
-                self.idle_until = Some(at);
+            Next::Until(at, tenant) => {
+                (self.idle_until, self.awaited) = (Some(at), tenant);
                 None
             }
             Next::Nothing => {
@@ -375,6 +403,62 @@ mod tests {
             add(&mut fair, tenant, now);
         }
         (used[0] * 1000 / (used[0] + used[1]), passed)
+    }
+
+    /// A reader thinks for a while after each read, and a writer always waits. What the die stands idle beside the writer is the reader's, by the
+    /// test's own clock.
+    #[test]
+    fn what_a_die_stands_idle_is_charged_to_whom_it_awaits() {
+        let mut waited = 0;
+        for (scheduler, seed) in
+            ["cfq", "fios", "flashfq", "drr"].into_iter().flat_map(|s| (0..20).map(move |seed| (s, seed)))
+        {
+            let mut rng = Rng::new(seed);
+            let mut fair = fair(scheduler, &[100, 100, 100], 16);
+            let (mut now, mut number) = (Instant::ZERO, 0);
+            let (mut charged, mut measured) = ([Span::ZERO; 3], Span::ZERO);
+            let mut add = |fair: &mut Fair, tenant: u16, ready| {
+                number += 1;
+                let (node, cost) = (number as u32 * 4 + u32::from(tenant), Span::from_us(100));
+                fair.push(Coming {
+                    ready,
+                    number,
+                    node,
+                    tenant: TenantId(tenant),
+                    is_read: tenant == 1,
+                    cost,
+                });
+            };
+            (0..4).for_each(|_| [1, 2].into_iter().for_each(|tenant| add(&mut fair, tenant, now)));
+            for _ in 0..400 {
+                charged_to(&mut charged, fair.stood(now));
+                let Some((node, _)) = fair.next(now) else {
+                    // Writes always wait, so all the time until it is asked again it stands idle beside them.
+                    let next = fair.earliest().expect("something waits");
+                    assert!(next > now, "{scheduler}, seed {seed}");
+                    measured = measured + next.since(now);
+                    now = next;
+                    continue;
+                };
+                now += Span::from_us(100);
+                fair.ends(node, now);
+                let think = Span::from_us(if node % 4 == 1 { rng.below(400) } else { 0 });
+                add(&mut fair, (node % 4) as u16, now + think);
+            }
+            charged_to(&mut charged, fair.stood(now));
+            assert_eq!(charged, [Span::ZERO, measured, Span::ZERO], "{scheduler}, seed {seed}");
+            assert_eq!(fair.idle_time(), measured);
+            waited += u64::from(measured > Span::ZERO);
+            assert!(scheduler != "drr" || measured == Span::ZERO, "it waits for nobody");
+        }
+        assert!(waited > 10, "the die stood idle in {waited} of 80 runs");
+    }
+
+    fn charged_to(charged: &mut [Span; 3], stood: Option<(TenantId, Span)>) {
+        if let Some((tenant, time)) = stood {
+            let of = &mut charged[usize::from(tenant.0)];
+            *of = *of + time;
+        }
     }
 
     #[test]

@@ -182,6 +182,8 @@ pub(crate) struct Queued {
     pub erase_too_early: bool,
     /// Fault to plant: now and then what comes to a die that serves by share is lost.
     pub forgets: bool,
+    /// Fault to plant: now and then nobody is charged what a die stands idle.
+    pub idles_free: bool,
     /// Fault to plant: now and then a die with lines is woken late.
     pub wakes_late: bool,
 }
@@ -253,6 +255,7 @@ impl Queued {
             erase_before_record: false,
             erase_too_early: false,
             forgets: false,
+            idles_free: false,
             wakes_late: false,
         }
     }

@@ -38,7 +38,13 @@ impl Queued {
 
     /// Takes the operation that a free die begins now.
     pub(super) fn next_by_share(&mut self, die: u32, now: Instant) -> Option<u32> {
-        let (at, is_contended) = self.dies[die as usize].fair.as_mut()?.next(now)?;
+        let fair = self.dies[die as usize].fair.as_mut()?;
+        if let Some((tenant, time)) = fair.stood(now)
+            && !(self.idles_free && now.0.is_multiple_of(4))
+        {
+            self.tally.idled(tenant, time);
+        }
+        let (at, is_contended) = fair.next(now)?;
         self.was_sent(at, is_contended);
         Some(at)
     }
@@ -84,6 +90,7 @@ impl Queued {
         self.dies.iter_mut().for_each(|die| die.line.bypasses = 0);
         for fair in self.dies.iter_mut().filter_map(|die| die.fair.as_mut()) {
             fair.scheduler().reset_counters();
+            fair.reset_idle_time();
         }
     }
 
@@ -92,12 +99,21 @@ impl Queued {
         self.dies[die as usize].fair.as_ref().map_or(Instant::ZERO, |fair| fair.excused())
     }
 
-    /// What waits at dies that serve by share is counted, and none of them idles for longer than its scheduler may leave it so.
+    /// What waits at dies that serve by share is counted, what they stand idle for a tenant is charged to it, and none of them idles for longer than its scheduler may leave it so.
     pub fn check_shares(&self) -> Result<(), Violation> {
         let mut fair = self.dies.iter().filter_map(|die| die.fair.as_ref());
         if !fair.clone().all(|fair| fair.is_sound()) {
             let what = "operations on the board of a die and their counts differ".into();
             return Err(Violation { invariant: "conservation", what });
+        }
+        let (stood, charged) =
+            (fair.clone().map(|fair| fair.idle_time().0).sum::<u64>(), self.tally.idle_time());
+        if Span(stood) != charged {
+            let stood = Span(stood);
+            let what = format!(
+                "dies stood idle for {stood} for tenants that their schedulers await, who were charged {charged}"
+            );
+            return Err(Violation { invariant: "I-13", what });
         }
         match fair.find(|fair| fair.longest_idle() > self.patience) {
             None => Ok(()),

@@ -138,6 +138,12 @@ pub(super) const PLANTS: &[Plant] = &[
         "now and then an operation is lost at a die that serves by share",
     )
     .within("fair-dies"),
+    Plant::new(
+        "ssd.idling-uncharged",
+        "I-13",
+        "now and then nobody is charged what a die stands idle for a tenant that its scheduler awaits",
+    )
+    .within("fair-dies"),
     Plant::new("ssd.moves-draw-nothing", "I-13", "moved pages are not in the account of energy"),
     Plant::new(
         "ssd.buffer-forgotten-by-flush",

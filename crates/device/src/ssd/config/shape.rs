@@ -216,9 +216,6 @@ impl SsdConfig {
         let mut wear = self.wear.rules(chip.endurance, anchors.max(1), cx.name);
         wear.keeps_worn = cx.planted("ssd.worn-block-used");
         wear.width = width;
-        if self.max_tenants.is_some() {
-            wear.endurance = 0;
-        }
         if width > 1 {
             // A unit has good blocks only.
             wear.factory_bad = Ratio::ZERO;

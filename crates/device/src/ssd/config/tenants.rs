@@ -96,6 +96,14 @@ impl SsdConfig {
     pub(super) fn check_tenants(&self) -> Result<(), BuildError> {
         let isolation = self.isolation.0.options()?;
         if !self.isolation.is_on() {
+            let keys = [
+                ("max_tenants", self.max_tenants.is_some()),
+                ("tenant_gc_threshold", self.tenant_gc_threshold.is_some()),
+            ];
+            if let Some((key, _)) = keys.into_iter().find(|(_, is_given)| *is_given) {
+                let why = "it is for tenants that are kept apart: give `tenants` and `isolation`, for example `{ kind = \"vssd\" }`, or leave it out";
+                return Err(BuildError::at(key, why));
+            }
             let has_use =
                 self.tenants.is_empty() || matches!(self.streams, super::StreamsConfig::Tenant { .. });
             return match has_use {
@@ -110,11 +118,6 @@ impl SsdConfig {
                 "tenants",
                 format!("1 to {TENANTS_MAX} tenants are needed for `isolation`"),
             ));
-        }
-        if self.max_tenants.is_some() && self.wear.endurance.is_some_and(|endurance| endurance > 0) {
-            return refuse(
-                "where tenants come and go blocks do not wear out: leave `wear.endurance` out, or 0, or give no `max_tenants`",
-            );
         }
         self.check_slots()?;
         for tenant in &self.tenants {
@@ -280,8 +283,10 @@ impl SsdConfig {
                 let books = vec![books; layout.planes as usize];
                 let turns = vec![turns; shares.len()];
                 let mut tenants = Tenants::new(table, turns, starts, policy, books, Vec::new());
-                let floor =
-                    |(share, needed): (&Share, &u64)| share.reserved + needed.div_ceil(dealing.row()) as u32;
+                let floor = |(share, needed): (&Share, &u64)| match share.blocks {
+                    0 => 0,
+                    _ => share.reserved + needed.div_ceil(dealing.row()) as u32,
+                };
                 tenants.floors = shares.iter().zip(&needed).map(floor).collect();
                 tenants.dealing = self.max_tenants.map(|_| dealing);
                 let map_blocks = (0..layout.planes).flat_map(|_| map_blocks.clone()).collect();

@@ -152,6 +152,7 @@ impl Executor {
         self.queue.prices_at_issue = cx.planted("ssd.prices-at-issue");
         self.queue.erase_before_reads = cx.planted("ssd.erase-before-reads");
         self.queue.forgets = cx.planted("ssd.die-forgets");
+        self.queue.idles_free = cx.planted("ssd.idling-uncharged");
         self.queue.wakes_late = cx.planted("ssd.die-woken-late");
     }
 

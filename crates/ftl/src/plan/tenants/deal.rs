@@ -102,6 +102,14 @@ impl Dealing {
         u64::from(share.blocks.saturating_sub(share.reserved)) * self.row()
     }
 
+    /// Units of each group without which the pages of a tenant with this share, one of so many tenants, have no room.
+    pub(super) fn floor(&self, share: Share, pages: u32, tenants: usize) -> u32 {
+        match share.blocks {
+            0 => 0,
+            _ => share.reserved + self.needed(pages, tenants).div_ceil(self.row()) as u32,
+        }
+    }
+
     /// Valid pages that a tenant of so many pages may come to, one of so many: records of trims and two tables with them.
     pub fn needed(&self, pages: u32, tenants: usize) -> u64 {
         u64::from(pages) + TrimJournal::pages_max(u64::from(pages), self.page as usize, tenants) + 2
@@ -165,6 +173,10 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     /// Changes the space of a tenant while the drive stands still; returns the tenant. What one gives up
     /// ([`gives_up`](Planner::gives_up)) is in no write buffer any more.
     pub fn make_deal(&mut self, deal: Deal, dealing: &Dealing, cx: &mut Cx<'_>) -> Result<usize, DealError> {
+        if self.blocks.is_worn_out() {
+            let why = "the drive is worn out and takes no more writes".into();
+            return refused(why, "copy what is on it to another drive");
+        }
         for tenant in 0..self.tenants_mut().len() {
             if self.tenants_mut().part(tenant).going > 0 {
                 self.finish_going(tenant, dealing, cx)?;
@@ -293,18 +305,24 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     /// Gives a tenant the units for so many pages, or takes those away that it has too many of; they are erased.
     pub(super) fn set_units(&mut self, tenant: usize, pages: u32, dealing: &Dealing) {
         let share = dealing.share(pages);
-        for group in 0..dealing.groups {
+        let floor = dealing.floor(share, pages, self.tenants_mut().len());
+        let due: Vec<u32> =
+            (0..dealing.groups).map(|group| self.due_with(group, tenant, share, floor)).collect();
+        self.tenants_mut().floors[tenant] = floor;
+        self.blocks.change_share(tenant as u32, share);
+        for (group, units) in (0..dealing.groups).zip(due) {
             let tenants = self.tenants_mut();
-            let contribution = tenants.policy.contribution(share.blocks);
+            let contribution = tenants.policy.contribution(units);
             let before = tenants.books[group as usize].accounts()[tenant].allocated;
-            tenants.books[group as usize].set_allocated(tenant, share.blocks, contribution);
+            tenants.books[group as usize].set_allocated(tenant, units, contribution);
             let pool = tenants.pool(group, tenant);
-            self.blocks.give_erased(pool, i64::from(share.blocks) - i64::from(before));
+            self.blocks.give_erased(pool, i64::from(units) - i64::from(before));
+            self.blocks.planes[pool as usize].valid_max -= (share.blocks - units) * dealing.pages;
+            self.give_what_is_due(group);
             self.give_map_units(pool, dealing.map_of(pages));
             self.slc.iter_mut().for_each(|slc| slc.set_fixed(pool, dealing.slc_of(share.blocks)));
         }
         self.tenants_mut().starts[tenant] = dealing.start_of(share.blocks);
-        self.blocks.change_share(tenant as u32, share);
     }
 
     /// Puts the table on record in which a tenant has this range; it holds from here on. Returns what stands for the record: nothing
@@ -348,6 +366,8 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let tenants = self.tenants_mut();
         let shares: Vec<Share> = table.parts().iter().map(|part| dealing.share(part.held())).collect();
         tenants.starts = shares.iter().map(|share| dealing.start_of(share.blocks)).collect();
+        let floor = |(share, part): (&Share, &Part)| dealing.floor(*share, part.held(), shares.len());
+        tenants.floors = shares.iter().zip(table.parts()).map(floor).collect();
         let units = shares.iter().map(|share| share.blocks).collect();
         let books = Books::new(units, |units| tenants.policy.contribution(units));
         tenants.books.fill(books);

@@ -3,7 +3,11 @@
 //! Erased units are all alike, so a unit that has come to its number of erases is nobody's in particular: whichever it is, one unit less is there. It
 //! comes off, in this order: those that no tenant was given; then the tenant that has most beyond what its pages need, the first of equals. When nobody has any
 //! beyond that the drive takes no more writes: the *end is everybody's*, for all have worn the same units. So the order says only whose spare
-//! units go first, and how many units each still has follows from the number of bad ones alone: nothing of it is stored, and a start finds the same.
+//! units go first, and how many units each still has follows from the tenants there are and the number of bad ones alone ([`due`]): nothing of it is stored, and
+//! a start finds the same.
+//!
+//! *Where tenants come and go* a deal brings each to what is due to it then: units that nobody has any more first go to those that had to do with fewer. A new tenant gets
+//! what is nobody's, and nothing that others are short of. The end stays the end: a drive that has come to it deals no more.
 //!
 //! *When it cannot be paid now* (the tenant whose turn it is has no erased unit to spare, holds too much in this group, or owes so much that it could not give
 //! back any more what it owes) the unit stays in use past its number and is looked at again when it is erased next.
@@ -17,6 +21,7 @@
 //! Cost: a pass over the accounts for each unit that wears out.
 
 use super::{Flash, Planner};
+use crate::blocks::Share;
 use crate::isolation::Books;
 use crate::mapping::Mapping;
 use crate::{BlockId, Lpn};
@@ -43,7 +48,45 @@ fn payer(books: &Books, floors: &[u32], good: u32) -> Payer {
     most.filter(|&tenant| spare(tenant) > 0).map_or(Payer::End, Payer::Tenant)
 }
 
+/// What each tenant has in a group with so many good units: what it was made with, less what wear has taken.
+fn due(shares: &[Share], floors: &[u32], good: u32) -> Vec<u32> {
+    let mut books = Books::new(shares.iter().map(|share| share.blocks).collect(), |_| 0);
+    let all = |books: &Books| books.accounts().iter().map(|account| account.allocated).sum::<u32>();
+    while all(&books) > good {
+        let Payer::Tenant(tenant) = payer(&books, floors, good) else { break };
+        let less = books.accounts()[tenant].allocated - 1;
+        books.set_allocated(tenant, less, 0);
+    }
+    books.accounts().iter().map(|account| account.allocated).collect()
+}
+
 impl<M: Mapping, F: Flash> Planner<M, F> {
+    /// Units of a group that a tenant has once it has this share.
+    pub(super) fn due_with(&mut self, group: u32, tenant: usize, share: Share, floor: u32) -> u32 {
+        let good = self.blocks.good_blocks(group * self.blocks.pools_per_plane());
+        let (mut shares, mut floors) = (self.blocks.shares().to_vec(), self.tenants_mut().floors.clone());
+        (shares[tenant], floors[tenant]) = (share, floor);
+        due(&shares, &floors, good)[tenant]
+    }
+
+    /// A deal has changed what is due to each: those that had fewer units than they were made with get what is nobody's now.
+    pub(super) fn give_what_is_due(&mut self, group: u32) {
+        let good = self.blocks.good_blocks(group * self.blocks.pools_per_plane());
+        let shares = self.blocks.shares().to_vec();
+        let pages = self.blocks.layout().pages;
+        let due = due(&shares, &self.tenants_mut().floors, good);
+        for (tenant, &units) in due.iter().enumerate() {
+            let tenants = self.tenants_mut();
+            let pool = tenants.pool(group, tenant);
+            let account = tenants.books[group as usize].accounts()[tenant];
+            assert!(units >= account.allocated, "I-7: a deal takes from nobody else");
+            let more = tenants.policy.contribution(units) - tenants.policy.contribution(account.allocated);
+            tenants.books[group as usize].set_allocated(tenant, units, account.contribution + more);
+            self.blocks.give_erased(pool, i64::from(units - account.allocated));
+            self.blocks.planes[pool as usize].valid_max += (units - account.allocated) * pages;
+        }
+    }
+
     /// A unit was erased: takes it out of use when it has come to its number of erases and somebody can do without.
     pub(in crate::plan) fn retire_tenants_unit(&mut self, unit: BlockId) {
         if self.blocks.shares().is_empty() || self.blocks.is_worn_out() || !self.blocks.is_at_its_end(unit) {
@@ -166,6 +209,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandu_base::Rng;
 
     #[test]
     fn nobodys_units_go_first_then_those_of_who_has_most_to_spare() {
@@ -185,5 +229,42 @@ mod tests {
         }
         // Two are nobody's; then 2 and 5 to spare.
         assert_eq!(paid, [9, 9, 1, 1, 1, 0, 1, 0, 1]);
+    }
+
+    /// What is due follows from shares and good units; who goes or shrinks takes nothing from the others.
+    #[test]
+    fn a_deal_takes_no_units_from_the_others() {
+        for seed in 0..2_000 {
+            let mut rng = Rng::new(seed);
+            let tenants = 2 + rng.below(4) as usize;
+            let mut draw = |most: u64| rng.below(most) as u32;
+            let reserved = 3 + draw(3);
+            let share = |blocks| Share { blocks, reserved };
+            let shares: Vec<Share> = (0..tenants).map(|_| share(reserved + 1 + draw(20))).collect();
+            let floors: Vec<u32> =
+                shares.iter().map(|s| s.blocks - draw(u64::from(s.blocks - reserved))).collect();
+            let (most, least) =
+                (shares.iter().map(|s| s.blocks).sum::<u32>() + 3, floors.iter().sum::<u32>());
+            let mut books = Books::new(shares.iter().map(|s| s.blocks).collect(), |_| 0);
+            for good in (least..=most).rev() {
+                let before = due(&shares, &floors, good);
+                let given: Vec<u32> = books.accounts().iter().map(|account| account.allocated).collect();
+                assert_eq!(before, given, "seed {seed}");
+                assert!(before.iter().zip(&floors).all(|(due, floor)| due >= floor), "seed {seed}");
+                // One keeps a part of its pages, or none: its floor falls by no more than its share.
+                let (tenant, mut fewer, mut lower) =
+                    (draw(tenants as u64) as usize, shares.clone(), floors.clone());
+                let less = draw(u64::from(shares[tenant].blocks) + 1);
+                fewer[tenant].blocks -= less;
+                lower[tenant] -= (less - draw(u64::from(less) + 1)).min(lower[tenant]);
+                lower[tenant] = lower[tenant].min(fewer[tenant].blocks);
+                let after = due(&fewer, &lower, good);
+                let kept = (0..tenants).all(|other| other == tenant || after[other] >= before[other]);
+                assert!(kept, "seed {seed}: {before:?} with {shares:?}, then {after:?} with {fewer:?}");
+                if let Payer::Tenant(tenant) = payer(&books, &floors, good) {
+                    books.set_allocated(tenant, given[tenant] - 1, 0);
+                }
+            }
+        }
     }
 }

@@ -59,15 +59,19 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 }
             }
         }
-        let units = dealing.share(part.live).blocks;
-        let valid_max = dealing.share(part.live);
-        let valid_max = valid_max.blocks.saturating_sub(valid_max.reserved) * dealing.pages;
-        pools.iter().for_each(|&pool| self.blocks.planes[pool as usize].valid_max = valid_max);
+        let share = dealing.share(part.live);
+        let floor = dealing.floor(share, part.live, self.tenants_mut().len());
+        for (group, &pool) in (0..dealing.groups).zip(&pools) {
+            let units = self.due_with(group, tenant, share, floor);
+            self.blocks.planes[pool as usize].valid_max =
+                units.saturating_sub(share.reserved) * dealing.pages;
+        }
         for &pool in &pools {
             self.spread(pool, &part, cx);
         }
-        for &pool in &pools {
-            if !self.settle_account(pool, units, cx) {
+        for (group, &pool) in (0..dealing.groups).zip(&pools) {
+            let due = |plan: &mut Self| plan.due_with(group, tenant, share, floor);
+            if !self.settle_account(pool, due, cx) {
                 return not_back();
             }
         }
@@ -182,8 +186,8 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         }
     }
 
-    /// Whether a pool can do with so many units: what it has lent is back, what it owes is paid, and the rest of its units are erased.
-    fn settle_account(&mut self, pool: u32, units: u32, cx: &mut Cx<'_>) -> bool {
+    /// Whether a pool can do with the units that are due to it: what it has lent is back, what it owes is paid, and the rest of its units are erased.
+    fn settle_account(&mut self, pool: u32, due: impl Fn(&mut Self) -> u32, cx: &mut Cx<'_>) -> bool {
         let turns = 2 * self.blocks.layout().blocks;
         self.recall(pool, cx);
         for _ in 0..turns {
@@ -199,15 +203,23 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         if account.lent > 0 || account.borrowed > 0 {
             return false;
         }
-        let keep = if units == 0 { 0 } else { self.host.urgent + 1 };
-        let least = account.allocated - units + keep;
+        // A unit that is erased may come to its end, and the account change with it.
+        let too_many = |plan: &mut Self| {
+            let units = due(plan);
+            let tenants = plan.tenants_mut();
+            let account = tenants.books[pool as usize / tenants.len()].accounts()[tenants.of_pool(pool)];
+            let keep = if units == 0 { 0 } else { plan.host.urgent + 1 };
+            (account.allocated.saturating_sub(units), keep)
+        };
         for _ in 0..turns {
-            if self.blocks.planes[pool as usize].free >= least || !self.has_victim(pool) {
+            let (less, keep) = too_many(self);
+            if self.blocks.planes[pool as usize].free >= less + keep || !self.has_victim(pool) {
                 break;
             }
             self.clear_whole_block(pool, TenantId::SYSTEM, cx);
         }
-        self.blocks.planes[pool as usize].free >= account.allocated - units
+        let (less, _) = too_many(self);
+        self.blocks.planes[pool as usize].free >= less
     }
 
     /// Pays a unit that the owner of `pool` owes, or clears one so that it can.

@@ -149,7 +149,7 @@ impl Draft<'_> {
             "free_block_order = \"{order}\", static_wl_threshold = {spread}, static_wl_interval = {}",
             rng.between(1, 4)
         );
-        wear += &wear_of_tenants(rng.fork(23), is_dealt);
+        wear += &wear_of_tenants(rng.fork(23));
         self.put("wear", format!("{{ {wear} }}"));
         if rng.below(2) == 0 && (!is_dealt || rng.fork(24).below(2) == 0) {
             let max_read_bypass = rng.below(20);
@@ -172,7 +172,7 @@ impl Draft<'_> {
 }
 
 /// Whether data of one tenant moves for the wear of another, and whether units end.
-fn wear_of_tenants(mut rng: Rng, is_dealt: bool) -> String {
+fn wear_of_tenants(mut rng: Rng) -> String {
     let mut wear = String::new();
     if rng.below(3) == 0 {
         wear += ", across_tenants = true";
@@ -180,7 +180,7 @@ fn wear_of_tenants(mut rng: Rng, is_dealt: bool) -> String {
     if rng.below(4) == 0 {
         wear += ", factory_bad = \"1/20\"";
     }
-    if rng.below(4) == 0 && !is_dealt {
+    if rng.below(4) == 0 {
         let variation = *rng.pick(&["0", "1/2"]);
         let _ = write!(wear, ", endurance = {}, endurance_variation = \"{variation}\"", rng.between(2, 12));
     }
