@@ -1453,7 +1453,7 @@ class Mirror(Device):
     description: str | None = None
     """What it is for."""
     failback: Literal["manual", "immediate"] | None = None
-    """Which leg leads when both are whole. Default "manual"."""
+    """Which leg leads when both are healthy. Default "manual"."""
     initial_sync: Literal["resync", "assume-clean"] | None = None
     """What is known of two blank legs. Default "resync"."""
     leg_queue_depth: Sequence[int] | None = None
@@ -1504,7 +1504,7 @@ class HeteroMirror(Device):
     dispatch: Literal["serial", "pipelined"] | None = None
     """How many requests are served at once. Default "pipelined"."""
     failback: Literal["manual", "immediate"] | None = None
-    """Which leg leads when both are whole. Default "manual"."""
+    """Which leg leads when both are healthy. Default "manual"."""
     flush_scope: Literal["all-legs", "leader"] | None = None
     """What a flush covers. Default "all-legs"."""
     hedge_after: str | None = None

@@ -2,7 +2,7 @@
 
 use super::Mirror;
 use super::layout::{Layout, PAGE};
-use super::policy::{Policy, Upkeep};
+use super::policy::{Maintenance, Policy};
 use crate::member::InitialSync;
 use crate::scrub::{self, OnMismatch, ScrubConfig};
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
@@ -26,7 +26,7 @@ pub enum ReadPolicy {
     LatencyAware,
 }
 
-/// Which leg leads when both are whole.
+/// Which leg leads when both are healthy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Failback {
@@ -73,7 +73,7 @@ pub struct MirrorConfig {
     /// The comparison of both legs. Default: only by command, 32 MiB a second.
     #[serde(default)]
     pub scrub: ScrubConfig,
-    /// Which leg leads when both are whole. Default "manual".
+    /// Which leg leads when both are healthy. Default "manual".
     #[serde(default = "default_failback")]
     pub failback: Failback,
     /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.
@@ -256,8 +256,8 @@ impl MirrorConfig {
         }
     }
 
-    pub(super) fn upkeep(&self) -> Upkeep {
-        Upkeep {
+    pub(super) fn maintenance(&self) -> Maintenance {
+        Maintenance {
             scrub_every: self.scrub.interval,
             scrub_rate: self.scrub.rate.0,
             scrub_mends: self.scrub.on_mismatch == OnMismatch::Repair,

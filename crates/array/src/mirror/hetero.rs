@@ -201,7 +201,7 @@ pub struct HeteroConfig {
     /// The comparison of both legs. Default: only by command, 32 MiB a second.
     #[serde(default)]
     pub scrub: ScrubConfig,
-    /// Which leg leads when both are whole. Default "manual".
+    /// Which leg leads when both are healthy. Default "manual".
     #[serde(default = "default_failback")]
     pub failback: Failback,
     /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.

@@ -5,7 +5,7 @@ use nandu_base::{Ratio, Span};
 
 /// How a mirror of any kind is looked after.
 #[derive(Clone, Copy, Debug)]
-pub struct Upkeep {
+pub struct Maintenance {
     /// From the beginning of a scrub to that of the next; zero for never.
     pub scrub_every: Span,
     /// Bytes a second that a scrub compares at most; zero for no limit.

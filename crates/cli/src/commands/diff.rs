@@ -5,12 +5,12 @@
 //! histogram, are left out. Figures come first that people ask for first; the others by how much they changed.
 
 use crate::args::DiffArgs;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::format::{bandwidth, count, energy, plural, short_hash, size, time, times, words};
 use crate::output::{self, Kind};
 use crate::report::{page, svg::escape, tables};
 use crate::table::Table;
-use crate::talk::Talk;
 use nandu_sim::result::SCHEMA;
 use serde::Serialize;
 use serde_json::Value;
@@ -72,7 +72,7 @@ struct Change {
 }
 
 /// Compares two results.
-pub fn diff(args: &DiffArgs, talk: Talk) -> Result<(), Failure> {
+pub fn diff(args: &DiffArgs, console: Console) -> Result<(), Failure> {
     let outputs: Vec<(&Path, Kind)> = args.out.report.iter().map(|p| (p.as_path(), Kind::Page)).collect();
     output::allow(&outputs, &[&args.before, &args.after], args.out.force)?;
     let ((before, from), (after, to)) = (leaves(&args.before)?, leaves(&args.after)?);
@@ -131,7 +131,7 @@ pub fn diff(args: &DiffArgs, talk: Talk) -> Result<(), Failure> {
         output::write_file(path, |out| {
             out.write_all(page.as_bytes()).map_err(|e| Failure::unwritable(path, &e))
         })?;
-        talk.note(format!("report written to {}", path.display()));
+        console.note(format!("report written to {}", path.display()));
     }
     Ok(())
 }

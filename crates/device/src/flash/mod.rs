@@ -33,7 +33,7 @@ use area::{FlashArea, Spot, place};
 
 use nandu_base::{
     ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, Instant, Limits, Machine, MediumSpec,
-    MicroWatts, Oob, Op, OpenHow, Overlay, Peek, Place, Program, ReqId, Resource, SECTOR, Span, Step,
+    MicroWatts, Oob, Op, OpenOptions, Overlay, Peek, Place, Program, ReqId, Resource, SECTOR, Span, Step,
     UnitState, Violation, WearRegion, Window, Work,
 };
 
@@ -302,7 +302,7 @@ impl Machine for Flash {
         }
     }
 
-    fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, _how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         self.free_at.fill(cx.now);
         self.works_until.fill(cx.now);
         self.channel_at = cx.now;

@@ -32,8 +32,8 @@ use buffer::Buffer;
 use executor::Executor;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, Deal, DealError, Dealt, EnergyPart, ErrorKind, FlashMap,
-    Instant, LaneTape, Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, ReqId, Resource,
-    Span, Step, TenantId, TenantShare, TenantSpace, TimerKey, Violation, WearRegion, Work,
+    Instant, Limits, Machine, MediumSpec, Op, OpenOptions, Peek, Place, RamPower, ReqId, Resource, Span,
+    Step, TenantId, TenantShare, TenantSpace, Timeline, TimerKey, Violation, WearRegion, Work,
 };
 use nandu_ftl::Lpn;
 use nandu_ftl::log_block::LogMap;
@@ -192,7 +192,7 @@ impl<M: Mapping> Machine for Ssd<M> {
         }
     }
 
-    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         if cx.medium.is_some() {
             self.plan.exec.lanes.watch_idleness();
         }
@@ -427,7 +427,7 @@ impl<M: Mapping> Machine for Ssd<M> {
         self.plan.exec.lanes.watch(from, to);
     }
 
-    fn lanes(&self) -> Option<&LaneTape> {
+    fn lanes(&self) -> Option<&Timeline> {
         self.plan.exec.lanes.tape()
     }
 

@@ -171,7 +171,7 @@ impl Bench {
     }
 
     fn open(&mut self, create: bool) {
-        let (_, effects) = self.call(|m, cx| m.open(OpenHow { create, ..OpenHow::default() }, cx));
+        let (_, effects) = self.call(|m, cx| m.open(OpenOptions { create, ..OpenOptions::default() }, cx));
         for effect in effects {
             if let Effect::Wake(TimerKey(0), at) = effect {
                 self.timers.remove(&0);

@@ -489,8 +489,8 @@ impl Reactor {
         if let Some(members) = self.members_status(node) {
             status["members"] = members;
         }
-        if let Some(upkeep) = self.upkeep_status(node) {
-            status["upkeep"] = upkeep;
+        if let Some(maintenance) = self.maintenance_status(node) {
+            status["maintenance"] = maintenance;
         }
         let mut spaces = Vec::new();
         self.graph.machine(node).spaces(&mut spaces);

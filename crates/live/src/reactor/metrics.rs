@@ -35,7 +35,7 @@ const BOUNDS: [u64; 20] = [
     60_000_000_000,
 ];
 /// Ways in which a device may stand.
-const HEALTHS: [Health; 4] = [Health::Whole, Health::Exposed, Health::Degraded, Health::Failed];
+const HEALTHS: [Health; 4] = [Health::Healthy, Health::Exposed, Health::Degraded, Health::Failed];
 const LEG_STATES: [&str; 4] = ["active", "missing", "faulty", "returning"];
 
 /// Requests of one operation.

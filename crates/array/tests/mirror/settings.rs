@@ -1,6 +1,6 @@
-//! The knobs beside upkeep: regions declared ahead, requests under way on a leg, who leads.
+//! Options beside maintenance: regions declared ahead, requests under way on a leg, who leads.
 
-use crate::upkeep::{made, rested, written};
+use crate::maintenance::{made, rested, written};
 use crate::world::{A, B, Setup};
 use nandu_array::mirror::Failback;
 use nandu_array::mirror::hetero::FlushMode;
