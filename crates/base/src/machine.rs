@@ -380,8 +380,8 @@ pub trait Machine: Send {
     /// Reports its figures, in a stated order.
     fn counters(&self, _out: &mut Vec<Counter>) {}
 
-    /// Busy time of each resource since the counters were reset; the charges add up to it.
-    fn busy(&self, _out: &mut Vec<(Resource, Span)>) {}
+    /// Busy time of each resource since the counters were reset, over all of its kind, and how many there are; the charges add up to it.
+    fn busy(&self, _out: &mut Vec<(Resource, Span, u32)>) {}
 
     /// What it drew since the counters were reset, by state. `from` is when they were reset, `to` is now: for what rests.
     fn energy(&self, _from: Instant, _to: Instant, _out: &mut Vec<EnergyPart>) {}

@@ -246,7 +246,7 @@ fn what_is_told_to_prometheus_is_what_it_reads() {
     }
     let samples = |name: &str| pages.iter().any(|page| page.lines().any(|line| line.starts_with(name)));
     for name in [
-        "nandu_device_upkeep_left_bytes{",
+        "nandu_device_maintenance_left_bytes{",
         "nandu_leg_errno{",
         "nandu_tenant_read_bytes_limit{",
         "nandu_device_health{",

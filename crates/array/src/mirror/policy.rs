@@ -16,7 +16,7 @@ pub struct Maintenance {
     pub lead_first: bool,
     /// Regions declared ahead of a sequential writer.
     pub mark_ahead: u32,
-    /// Requests for data under way at once on each leg; zero for no bound.
+    /// Requests for data in flight at once on each leg; zero for no bound.
     pub leg_queue_depth: [u32; 2],
 }
 

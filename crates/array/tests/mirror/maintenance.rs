@@ -464,7 +464,7 @@ pub fn finds(plant: &str) -> Option<(u64, String)> {
 }
 
 #[test]
-fn stories_of_upkeep_end_well() {
+fn stories_of_maintenance_end_well() {
     for seed in 0..20 {
         leader_wins(Setup::small(seed)).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }

@@ -69,7 +69,7 @@ fn a_leg_gets_as_many_requests_as_it_may() {
 }
 
 #[test]
-fn wrong_options_of_upkeep_are_named() {
+fn wrong_options_of_maintenance_are_named() {
     let wrong = |change: &dyn Fn(&mut nandu_array::mirror::MirrorConfig)| {
         let mut setup = Setup::small(74);
         change(&mut setup.config);

@@ -12,8 +12,9 @@ use crate::replay::{Load, Replay};
 use crate::report;
 use crate::table::Table;
 use crate::verdict::{self, Row};
-use nandu_sim::result::Latency;
+use nandu_sim::result::{Latency, SCHEMA};
 use nandu_sim::steady::RULE;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// Races stacks.
@@ -25,8 +26,7 @@ pub fn compare(args: &CompareArgs, console: Console) -> Result<(), Failure> {
         ..args.load.replay()
     };
     let mut stacks = open_all(&args.stacks, &args.stack.set, registry)?;
-    let outputs: Vec<(&Path, Kind)> =
-        args.out.report.iter().map(|path| (path.as_path(), Kind::Page)).collect();
+    let outputs: Vec<(&Path, Kind)> = args.out.files().collect();
     let inputs: Vec<PathBuf> = stacks.iter().flat_map(|stack| stack.inputs(&replay)).collect();
     output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.out.force)?;
     for stack in &stacks {
@@ -68,19 +68,25 @@ pub fn compare(args: &CompareArgs, console: Console) -> Result<(), Failure> {
     let named: Vec<(&str, &[Row])> =
         names.iter().map(String::as_str).zip(races.iter().map(Vec::as_slice)).collect();
     warn_all(&named, console);
-    match (args.out.json, &races[..]) {
-        (true, [one]) => output::print_json(&Race::of(one))?,
-        (true, all) => {
-            let all: Vec<Race<'_>> = all.iter().map(|rows| Race::of(rows)).collect();
-            output::print_json(&serde_json::json!({ "schema": nandu_sim::result::SCHEMA, "races": all }))?;
+    match &races[..] {
+        [one] => output::give_json(&args.out, &Race::of(one), console)?,
+        all => {
+            let races = all.iter().map(|rows| Race::of(rows)).collect();
+            output::give_json(&args.out, &Races { schema: SCHEMA, races }, console)?;
         }
-        (false, _) => {}
     }
     if let Some(path) = &args.out.report {
         report::write(path, "nandu compare", &shown)?;
         console.note(format!("report written to {}", path.display()));
     }
     Ok(())
+}
+
+/// Races on several traces.
+#[derive(Serialize)]
+struct Races<'a> {
+    schema: u32,
+    races: Vec<Race<'a>>,
 }
 
 /// The aligned table of a race.

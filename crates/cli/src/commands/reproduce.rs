@@ -18,8 +18,7 @@ use std::path::Path;
 /// Measures the claims of one paper, or of all.
 pub fn reproduce(args: &ReproduceArgs, console: Console) -> Result<(), Failure> {
     let recorded: Vec<&Path> = args.trace.iter().map(|(_, file)| Path::new(file)).collect();
-    let outputs: Vec<(&Path, Kind)> =
-        args.out.report.iter().map(|path| (path.as_path(), Kind::Page)).collect();
+    let outputs: Vec<(&Path, Kind)> = args.out.files().collect();
     output::allow(&outputs, &recorded, args.out.force)?;
     let papers: Vec<&Paper> = match &args.paper {
         Some(name) => vec![reproduce::paper(name)?],
@@ -39,13 +38,12 @@ pub fn reproduce(args: &ReproduceArgs, console: Console) -> Result<(), Failure> 
         console,
     };
     let done: Vec<Reproduction> = papers.iter().map(|p| p.reproduce(&runner(p))).collect::<Result<_, _>>()?;
-    if args.out.json {
-        output::print_json(&done.iter().map(|r| Record::of(r, form)).collect::<Vec<_>>())?;
-    } else {
+    if !args.out.json {
         for r in &done {
             output::print(&text(r))?;
         }
     }
+    output::give_json(&args.out, &done.iter().map(|r| Record::of(r, form)).collect::<Vec<_>>(), console)?;
     if let Some(path) = &args.out.report {
         crate::report::reproduction::write(path, &done)?;
         console.note(format!("report written to {}", path.display()));

@@ -10,7 +10,7 @@ use crate::format::{
 };
 use crate::lifetime::lifetime;
 use crate::open::open;
-use crate::output::{self, Kind};
+use crate::output;
 use crate::plan::{Common, Plan, extended, plan, requests_of};
 use crate::race::{race, turns, warn};
 use crate::report;
@@ -30,7 +30,7 @@ pub fn run(args: &RunArgs, console: Console) -> Result<(), Failure> {
     let (registry, replay) = (crate::registry(), args.load.replay());
     let opened = open(&args.stack, &args.stacks.set, registry)?;
     let mut outputs = explain::outputs(&args.explain);
-    outputs.extend(args.out.report.iter().map(|path| (path.as_path(), Kind::Page)));
+    outputs.extend(args.out.files());
     let inputs = opened.inputs(&replay);
     output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.out.force)?;
     opened.remarks().into_iter().for_each(|line| console.note(line));
@@ -38,7 +38,8 @@ pub fn run(args: &RunArgs, console: Console) -> Result<(), Failure> {
     let mut plans = plan(vec![opened], &replay, common)?;
     extended(&mut plans[0].options, args.load.extend);
     // Tenants over time are part of the record.
-    let sampled = args.out.report.is_some() || args.out.json && plans[0].opened.stack.tenants.len() > 1;
+    let sampled =
+        args.out.report.is_some() || args.out.wants_json() && plans[0].opened.stack.tenants.len() > 1;
     let mut slowest = Vec::new();
     let mut rows = if args.verify {
         verified(&plans[0], console)?
@@ -53,14 +54,16 @@ pub fn run(args: &RunArgs, console: Console) -> Result<(), Failure> {
         alone(&plans[0], &mut rows[0].result, console)?;
     }
     let row = &rows[0];
-    match (args.out.json, args.explain.slowest) {
-        (true, Some(_)) => output::print_json(&WithSlowest::of(&row.result, &slowest))?,
-        (true, None) => output::print_json(&row.result)?,
-        (false, Some(_)) => {
-            let text = summary(&row.label, &row.result);
-            output::print(&format!("{text}\n{}", explain::table(&slowest)))?;
+    if !args.out.json {
+        let text = summary(&row.label, &row.result);
+        match args.explain.slowest {
+            Some(_) => output::print(&format!("{text}\n{}", explain::table(&slowest)))?,
+            None => output::print(&text)?,
         }
-        (false, None) => output::print(&summary(&row.label, &row.result))?,
+    }
+    match args.explain.slowest {
+        Some(_) => output::give_json(&args.out, &WithSlowest::of(&row.result, &slowest), console)?,
+        None => output::give_json(&args.out, &row.result, console)?,
     }
     warn(&rows, console);
     if let Some(path) = &args.out.report {

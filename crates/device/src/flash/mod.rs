@@ -377,9 +377,9 @@ impl Machine for Flash {
         out.extend(self.areas.iter().map(|a| a.wear(&self.chip, &self.wear)));
     }
 
-    fn busy(&self, out: &mut Vec<(Resource, Span)>) {
-        out.push((Resource::Die, self.die_busy));
-        out.push((Resource::Channel, self.channel_busy));
+    fn busy(&self, out: &mut Vec<(Resource, Span, u32)>) {
+        out.push((Resource::Die, self.die_busy, self.free_at.len() as u32));
+        out.push((Resource::Channel, self.channel_busy, 1));
     }
 
     fn reset_counters(&mut self) {

@@ -150,6 +150,7 @@ fn times_are_those_of_dies_and_channel() {
     b.flash.busy(&mut busy);
     assert_eq!(busy[0].1, Span(2 * program + read + 2 * 1_500_000), "both dies erase");
     assert_eq!(busy[1].1, Span(3 * transfer));
+    assert_eq!((busy[0].2, busy[1].2), (2, 1));
 }
 
 #[test]

@@ -359,8 +359,8 @@ impl Machine for Hdd {
         self.power.counters(out);
     }
 
-    fn busy(&self, out: &mut Vec<(Resource, Span)>) {
-        out.push((Resource::Head, self.busy));
+    fn busy(&self, out: &mut Vec<(Resource, Span, u32)>) {
+        out.push((Resource::Head, self.busy, 1));
     }
 
     fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {

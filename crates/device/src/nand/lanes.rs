@@ -223,6 +223,16 @@ impl Lanes {
         self.dies.iter().map(|die| die.free_at).fold(Instant::ZERO, Instant::later)
     }
 
+    /// How many dies there are.
+    pub fn dies(&self) -> u32 {
+        self.dies.len() as u32
+    }
+
+    /// How many channels there are.
+    pub fn channels(&self) -> u32 {
+        self.channels.len() as u32
+    }
+
     /// Time that all dies were occupied.
     pub fn dies_busy(&self) -> Span {
         self.dies.iter().fold(Span::ZERO, |sum, d| sum + d.busy)

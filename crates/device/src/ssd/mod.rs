@@ -404,11 +404,12 @@ impl<M: Mapping> Machine for Ssd<M> {
         self.plan.recovery.counters(out);
     }
 
-    fn busy(&self, out: &mut Vec<(Resource, Span)>) {
-        out.push((Resource::Die, self.plan.exec.lanes.dies_busy()));
-        out.push((Resource::Channel, self.plan.exec.lanes.channels_busy()));
+    fn busy(&self, out: &mut Vec<(Resource, Span, u32)>) {
+        let lanes = &self.plan.exec.lanes;
+        out.push((Resource::Die, lanes.dies_busy(), lanes.dies()));
+        out.push((Resource::Channel, lanes.channels_busy(), lanes.channels()));
         if let Some(buffer) = &self.buffer {
-            out.push((Resource::Device, buffer.link_busy()));
+            out.push((Resource::Device, buffer.link_busy(), 1));
         }
     }
 

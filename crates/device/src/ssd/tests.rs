@@ -289,7 +289,7 @@ impl Bench {
     fn charges_match(&self) -> bool {
         let mut busy = Vec::new();
         self.machine.busy(&mut busy);
-        busy.iter().all(|&(resource, span)| self.charges.busy(resource) == span)
+        busy.iter().all(|&(resource, span, _)| self.charges.busy(resource) == span)
     }
 }
 

@@ -504,7 +504,7 @@ impl Reactor {
             self.list(key);
         }
         self.sweep_controls(now);
-        self.look_at_upkeep();
+        self.look_at_maintenance();
         self.look_at_bonds = true;
     }
 

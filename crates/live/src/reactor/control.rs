@@ -189,14 +189,14 @@ impl Reactor {
             let answer = match line.parse::<Command>() {
                 Err(error) => Some(refusal(&error.to_string())),
                 Ok(Command::Status) => {
-                    self.look_at_upkeep();
+                    self.look_at_maintenance();
                     if self.look_at_bonds {
                         self.look_at_bonds(true); // who has just left is told with the reason
                     }
                     Some(self.status())
                 }
                 Ok(Command::Metrics) => {
-                    self.look_at_upkeep();
+                    self.look_at_maintenance();
                     Some(json!({ "ok": true, "metrics": self.metrics() }))
                 }
                 Ok(Command::Stop) => Some(self.begin_end(key)),

@@ -64,7 +64,7 @@ fn look(courses: &mut Vec<Course>, seen: &[(u32, Maintenance)], now: Instant) {
 
 impl Reactor {
     /// Looks what devices do beside serving.
-    pub(super) fn look_at_upkeep(&mut self) {
+    pub(super) fn look_at_maintenance(&mut self) {
         let (mut seen, mut all) = (Vec::new(), Vec::new());
         for node in 0..self.graph.len() as u32 {
             self.graph.machine(node).maintenance(&mut seen);

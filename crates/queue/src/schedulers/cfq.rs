@@ -59,9 +59,9 @@ pub struct CfqConfig {
     pub slice_async: Option<Span>,
     /// How long an empty queue keeps its turn. Default 8 ms, with `slo` 0, inside a die 500 us.
     pub slice_idle: Option<Span>,
-    /// Requests of one turn on their way. Default 8; at least 1. Not with `slo`.
+    /// Requests of one turn in flight. Default 8; at least 1. Not with `slo`.
     pub quantum: u32,
-    /// Whether all else waits for reads on their way, and its turns end when a read comes. Default false. Not with `slo`.
+    /// Whether all else waits for reads in flight, and its turns end when a read comes. Default false. Not with `slo`.
     pub sync_first: bool,
     /// Requests that a turn of all else may send; 16 in Linux, by default any number. At least 1. Not with `slo`.
     pub async_requests: Option<u32>,

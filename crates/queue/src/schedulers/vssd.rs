@@ -38,7 +38,7 @@ pub struct VssdConfig {
     /// Credits of a tenant at a channel, in cost at weight 100. Default 100 us; at least 10 us. More than what a tenant keeps outstanding
     /// costs it a part of its share.
     pub credits: Span,
-    /// Requests on their way to one channel. Default 8; at least 1.
+    /// Requests in flight to one channel. Default 8; at least 1.
     pub channel_depth: u32,
 }
 
