@@ -415,7 +415,7 @@ fn the_json_goes_to_a_file_beside_the_text() {
     for args in [
         &["run", "memory", "--trace", "uniform", "--limit", "300"][..],
         &["compare", "memory", "memory", "--trace", "uniform", "--limit", "300"],
-        &["compare", "memory", "--trace", "uniform", "--also", "sequential", "--limit", "300"],
+        &["compare", "memory", "--trace", "uniform", "--also", "mixed-zipf", "--limit", "300"],
     ] {
         let with = |more: &[&str]| nandu_in(folder.path(), &[args, more].concat());
         let (text, json) = (with(&[]), with(&["--json"]));

@@ -75,9 +75,9 @@ fn utilisation_is_busy_time_over_the_measurement() {
     let result = run(SLOW, &options(vec![workload(0, small(300), rate(500))]));
     let device = result.layers.iter().find(|layer| layer.name == "m").expect("it is a layer");
     assert_eq!(device.busy_ns["device"], 300 * 102_400);
-    // From the first arrival to the end of the last request: 299 times 2 ms, and its own time.
-    assert_eq!(result.duration_ns, 299 * 2_000_000 + 102_400);
-    assert_eq!(device.util_thousandths["device"], 30_720_000_000 / 598_102_400);
+    // From the first arrival to the end of the last request: 299 times 2 ms, its own time, and the microsecond of latency that memory has.
+    assert_eq!(result.duration_ns, 299 * 2_000_000 + 102_400 + 1_000);
+    // 30,720 us of 598,103 us.
     assert_eq!(device.util_thousandths["device"], 51);
     let json = serde_json::to_value(device).expect("it is JSON");
     assert_eq!(json["util"]["device"], 0.051);
