@@ -4,7 +4,7 @@
 //! `interval` after the last one began. A chunk that was given up [`PATIENCE`] times, for a client wanted it, is left out. What a
 //! chunk is compared with, and what is done about a difference, is the array's own.
 
-use nandu_base::{AdminError, BuildError, ByteLen, Counter, Instant, Span, Upkeep, UpkeepKind};
+use nandu_base::{AdminError, BuildError, ByteLen, Counter, Instant, Maintenance, MaintenanceKind, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -65,9 +65,9 @@ pub(crate) struct Course {
 
 impl Course {
     /// How far a pass over `of` bytes is, if one is under way.
-    pub(crate) fn upkeep(&self, of: ByteLen) -> Option<Upkeep> {
+    pub(crate) fn maintenance(&self, of: ByteLen) -> Option<Maintenance> {
         let left = |pass: Pass| ByteLen(of.0.saturating_sub(pass.at));
-        self.pass.map(|pass| Upkeep { kind: UpkeepKind::Scrub, left: left(pass), of })
+        self.pass.map(|pass| Maintenance { kind: MaintenanceKind::Scrub, left: left(pass), of })
     }
 
     /// Begins a pass, or changes what the one under way does.

@@ -10,7 +10,7 @@ use crate::units::{ByteLen, ByteOffset};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Health {
     /// As it should be.
-    Whole,
+    Healthy,
     /// Some acknowledged data have been on one member alone for longer than they may be.
     Exposed,
     /// A member is out, or is not brought up to date: one more failure may lose data.
@@ -23,7 +23,7 @@ impl Health {
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
-            Health::Whole => "whole",
+            Health::Healthy => "healthy",
             Health::Exposed => "exposed",
             Health::Degraded => "degraded",
             Health::Failed => "failed",
@@ -76,7 +76,7 @@ pub enum Notice {
     NotGrown,
 }
 
-/// What a start that salvages goes on without ([`OpenHow::salvage`](crate::OpenHow::salvage)).
+/// What a start that salvages goes on without ([`OpenOptions::salvage`](crate::OpenOptions::salvage)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gone {
     /// The records of a leg: it is left alone until it is replaced, and the other legs serve.
@@ -101,7 +101,7 @@ pub enum Gone {
 
 /// What a machine does with its data beside serving.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum UpkeepKind {
+pub enum MaintenanceKind {
     /// A leg of a mirror gets what it lacks.
     Resync,
     /// A leg of a parity array gets what it lacks, or parity is computed.
@@ -110,22 +110,22 @@ pub enum UpkeepKind {
     Scrub,
 }
 
-impl UpkeepKind {
+impl MaintenanceKind {
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
-            UpkeepKind::Resync => "resync",
-            UpkeepKind::Rebuild => "rebuild",
-            UpkeepKind::Scrub => "scrub",
+            MaintenanceKind::Resync => "resync",
+            MaintenanceKind::Rebuild => "rebuild",
+            MaintenanceKind::Scrub => "scrub",
         }
     }
 }
 
 /// How far such work is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Upkeep {
+pub struct Maintenance {
     /// What it is.
-    pub kind: UpkeepKind,
+    pub kind: MaintenanceKind,
     /// Bytes that are still to be done. They may become more while clients write.
     pub left: ByteLen,
     /// Bytes of the whole of it.

@@ -19,7 +19,6 @@ pub mod fit;
 pub mod flash_map;
 pub mod histogram;
 pub mod join;
-pub mod lane;
 pub mod machine;
 pub mod medium;
 pub mod node;
@@ -32,12 +31,13 @@ pub mod request;
 pub mod rng;
 pub mod seal;
 pub mod tenancy;
+pub mod timeline;
 pub mod units;
 
 /// Version of the fields of what is printed or answered as JSON: results, records, the status of a server.
 pub const JSON_SCHEMA: u32 = 2;
 
-pub use admin::{Admin, AdminError, ChildUse, Gone, Health, Notice, Upkeep, UpkeepKind};
+pub use admin::{Admin, AdminError, ChildUse, Gone, Health, Maintenance, MaintenanceKind, Notice};
 pub use bad_lines::BadLines;
 pub use charge::{ChargeTable, Resource, Work};
 pub use context::{Cx, Draft};
@@ -46,9 +46,9 @@ pub use fit::Fit;
 pub use flash_map::FlashMap;
 pub use histogram::Histogram;
 pub use join::Joins;
-pub use lane::{LaneSpan, LaneTape};
 pub use machine::{
-    Area, Counter, DeviceEvent, Effect, Limits, Machine, OpenError, OpenHow, Place, Step, TimerKey, Violation,
+    Area, Counter, DeviceEvent, Effect, Limits, Machine, OpenError, OpenOptions, Place, Step, TimerKey,
+    Violation,
 };
 pub use medium::{BlockSpec, Medium, MediumSpec, Oob, Overlay, Program, UnitState, Window};
 pub use node::{LayerStats, Node, Peek, TenantStats};
@@ -63,4 +63,5 @@ pub use request::{ErrorKind, Flags, IoError, Op, Owner, ReqId, Request, RequestT
 pub use rng::Rng;
 pub use seal::Seal;
 pub use tenancy::{Deal, DealError, Dealt, TenantSpace};
+pub use timeline::{LaneSpan, Timeline};
 pub use units::{ByteLen, ByteOffset, Instant, Ratio, SECTOR, Span};

@@ -19,17 +19,17 @@
 //!
 //! **Bounds.** The work of one call is bounded. Spurious timers do no harm.
 
-use crate::admin::{Admin, AdminError, ChildUse, Health, Notice, Upkeep};
+use crate::admin::{Admin, AdminError, ChildUse, Health, Maintenance, Notice};
 use crate::charge::Resource;
 use crate::context::Cx;
 use crate::energy::{EnergyPart, WearRegion};
 use crate::flash_map::FlashMap;
-use crate::lane::LaneTape;
 use crate::medium::MediumSpec;
 use crate::node::Peek;
 use crate::registry::TenantShare;
 use crate::request::{Op, ReqId, TenantId};
 use crate::tenancy::{Deal, DealError, Dealt, TenantSpace};
+use crate::timeline::Timeline;
 use crate::units::{ByteLen, ByteOffset, Instant, Span};
 
 /// The main effect of one call, returned by value.
@@ -124,7 +124,7 @@ pub enum OpenError {
 
 /// How a stack is started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct OpenHow {
+pub struct OpenOptions {
     /// Blank members may be initialised. Without it a blank member is refused. What holds data already is opened as without
     /// it: a drive begins anew only where its medium is blank ([`Medium::is_blank`](crate::medium::Medium::is_blank)).
     pub create: bool,
@@ -255,7 +255,7 @@ pub trait Machine: Send {
 
     /// Reads its own records and recovers. Children are open already, or known to be absent ([`Peek::is_open`]).
     /// Ends with [`Cx::opened`]; no request comes from above before that.
-    fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, _how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         cx.opened_if_children_are();
         Step::Idle
     }
@@ -305,7 +305,7 @@ pub trait Machine: Send {
     fn lost(&self, _out: &mut Vec<(ByteOffset, ByteLen)>) {}
 
     /// What it does with its data beside serving, each kind of work once.
-    fn upkeep(&self, _out: &mut Vec<Upkeep>) {}
+    fn maintenance(&self, _out: &mut Vec<Maintenance>) {}
 
     /// What it does with a child, if it is built to do without some.
     fn child_use(&self, _child: u8) -> Option<ChildUse> {
@@ -380,8 +380,8 @@ pub trait Machine: Send {
     /// Reports its figures, in a stated order.
     fn counters(&self, _out: &mut Vec<Counter>) {}
 
-    /// Busy time of each resource since the counters were reset; the charges add up to it.
-    fn busy(&self, _out: &mut Vec<(Resource, Span)>) {}
+    /// Busy time of each resource since the counters were reset, over all of its kind, and how many there are; the charges add up to it.
+    fn busy(&self, _out: &mut Vec<(Resource, Span, u32)>) {}
 
     /// What it drew since the counters were reset, by state. `from` is when they were reset, `to` is now: for what rests.
     fn energy(&self, _from: Instant, _to: Instant, _out: &mut Vec<EnergyPart>) {}
@@ -393,7 +393,7 @@ pub trait Machine: Send {
     fn watch_lanes(&mut self, _from: Instant, _to: Instant) {}
 
     /// What its lanes did in the window that is watched; `None` when none is.
-    fn lanes(&self) -> Option<&LaneTape> {
+    fn lanes(&self) -> Option<&Timeline> {
         None
     }
 

@@ -4,7 +4,7 @@
 //! field names; [`table`] and [`mod@format`] make them readable, [`report`] makes a page of them;
 //! [`explain`] looks at single requests. What is computed stands below, in [`nandu_experiment`].
 //!
-//! Data goes to stdout, talk goes to stderr. Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 3 no point of a
+//! Data goes to stdout, all else goes to stderr. Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 3 no point of a
 //! sweep meets its bounds. A file is written under another name and renamed when it is complete, so nothing half-written is left.
 //!
 //! **What is stable.** From the first release on: the commands of the program, their options, exit codes and JSON. The items of this
@@ -12,14 +12,14 @@
 
 pub mod args;
 pub mod commands;
+pub mod console;
 pub mod explain;
-pub mod life;
+pub mod lifetime;
 mod memory;
 pub mod output;
 pub mod probe;
 pub mod report;
 pub mod table;
-pub mod talk;
 
 use nandu_experiment::{
     Failure, failure, format, open, parallel, plan, race, replay, reproduce, room, source, tenancy, verdict,
@@ -62,11 +62,11 @@ pub fn run_with(registry: Registry, args: impl IntoIterator<Item = OsString>) ->
 /// Runs the command line `args`, whose first word is the program's name. Returns the exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let (args, notes) = args::renamed::now(args);
-    let say = |quiet| notes.iter().for_each(|note| talk::talk(quiet).note(note));
+    let say = |quiet| notes.iter().for_each(|note| console::console(quiet).note(note));
     let cli = match args::Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are data; everything else is talk.
+            // Help and version are data; everything else is console.
             if error.use_stderr() {
                 say(false);
                 output::say(format_args!("{}", error.to_string().trim_end()));

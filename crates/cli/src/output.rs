@@ -3,6 +3,8 @@
 //! A command says what it will write and what it reads ([`allow`]) before it begins: nothing replaces an input, or a file that is not of
 //! the kind that is written there, unless `--force` says so.
 
+use crate::args::OutArgs;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::format::visible;
 use serde::Serialize;
@@ -52,9 +54,26 @@ pub fn failure(failure: &Failure) {
 
 /// Writes `value` to stdout as JSON.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    print_as_it_is(&json(value)?)
+}
+
+fn json(value: &impl Serialize) -> Result<String, Failure> {
     let mut text = serde_json::to_string_pretty(value).map_err(|e| Failure::failed(format!("JSON: {e}")))?;
     text.push('\n');
-    print_as_it_is(&text)
+    Ok(text)
+}
+
+/// Writes `value` as JSON to wherever the options want it: to stdout, to a file, to both.
+pub fn give_json(out: &OutArgs, value: &impl Serialize, console: Console) -> Result<(), Failure> {
+    let text = json(value)?;
+    if out.json {
+        print_as_it_is(&text)?;
+    }
+    if let Some(path) = &out.export_json {
+        write_file(path, |file| file.write_all(text.as_bytes()).map_err(|e| Failure::unwritable(path, &e)))?;
+        console.note(format!("JSON written to {}", path.display()));
+    }
+    Ok(())
 }
 
 /// Refuses early what could not be written at the end of a long run.
@@ -90,6 +109,8 @@ pub enum Kind {
     PointsTable,
     /// The winning stack of a search.
     Winner,
+    /// The JSON of a command.
+    Json,
     /// A trace. Nothing says who wrote one, and recordings are not made again: each is somebody's own.
     Trace,
 }
@@ -103,6 +124,7 @@ impl Kind {
             Kind::Points => "the points of a sweep",
             Kind::PointsTable => "a table of points",
             Kind::Winner => "the winner of a search",
+            Kind::Json => "a result as JSON",
             Kind::Trace => "a trace",
         }
     }
@@ -120,6 +142,9 @@ impl Kind {
                 head.starts_with(b"PAR1") && tail.windows(mark.len()).any(|part| part == mark)
             }
             Kind::Winner => head.starts_with(b"# ") && has(", the best of ") && has("nandu run THIS "),
+            Kind::Json => [&b"{\n  \"schema\": "[..], b"[\n  {\n    \"schema\": "]
+                .iter()
+                .any(|begin| head.starts_with(begin)),
             Kind::Trace => false,
         }
     }

@@ -405,6 +405,35 @@ fn a_stack_is_served_while_a_command_runs() {
     assert!(drive.err.contains("ssd: holds its data in memory"), "{}", drive.err);
 }
 
+/// A person reads the text, a program the file: it has what --json prints, and no other file is replaced by it.
+#[test]
+fn the_json_goes_to_a_file_beside_the_text() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("r.json");
+    let wrong = folder.path().join("notes.json");
+    std::fs::write(&wrong, "{\n  \"mine\": 1\n}\n").expect("written");
+    for args in [
+        &["run", "memory", "--trace", "uniform", "--limit", "300"][..],
+        &["compare", "memory", "memory", "--trace", "uniform", "--limit", "300"],
+        &["compare", "memory", "--trace", "uniform", "--also", "mixed-zipf", "--limit", "300"],
+    ] {
+        let with = |more: &[&str]| nandu_in(folder.path(), &[args, more].concat());
+        let (text, json) = (with(&[]), with(&["--json"]));
+        // The second run replaces what the first one wrote.
+        for both in [with(&["--export-json", "r.json"]), with(&["--export-json", "r.json"])] {
+            assert_eq!((both.code, &both.out), (0, &text.out), "{}", both.err);
+            assert!(both.err.contains("note: JSON written to r.json"), "{}", both.err);
+            assert_eq!(std::fs::read_to_string(&file).expect("a file"), json.out);
+        }
+        let both = with(&["--json", "--export-json", "r.json"]);
+        assert_eq!((both.code, &both.out), (0, &json.out), "{}", both.err);
+        let refused = with(&["--export-json", "notes.json"]);
+        assert_eq!(refused.code, 2);
+        assert!(refused.err.contains("is not a result as JSON that Nandu wrote"), "{}", refused.err);
+    }
+    assert_eq!(std::fs::read_to_string(&wrong).expect("a file"), "{\n  \"mine\": 1\n}\n");
+}
+
 #[test]
 fn a_report_that_cannot_be_written_is_a_failed_run() {
     let ran = nandu(&["run", "memory", "--trace", "uniform", "--limit", "9", "--report", "/proc/x.html"]);

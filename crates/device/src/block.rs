@@ -196,8 +196,8 @@ impl Machine for BlockLeaf {
         self.spec.latency + self.spec.transfer(op, len)
     }
 
-    fn busy(&self, out: &mut Vec<(Resource, Span)>) {
-        out.push((Resource::Device, self.busy));
+    fn busy(&self, out: &mut Vec<(Resource, Span, u32)>) {
+        out.push((Resource::Device, self.busy, 1));
     }
 
     fn reset_counters(&mut self) {

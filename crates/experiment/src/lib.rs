@@ -3,7 +3,7 @@
 //! [`mod@open`] finds stacks by file or name, [`replay`] is what a load may say, [`source`] reads or makes its requests, [`plan`] lays them
 //! onto exports. [`race`] runs several stacks side by side and [`verdict`] says in words how they compare; [`sweep`] makes a sweep ready,
 //! [`advise`] looks for the best stack, [`mrc`] draws curves of miss ratios, [`reproduce`] measures the claims of papers, [`verify`] says what the verified
-//! simulation found. [`talk`] is the way to whoever listens.
+//! simulation found. [`console`] is the way to whoever listens.
 //!
 //! Whoever asks hears a [`Failure`] where something is not done: what, where, why, and what would be right.
 //!
@@ -11,6 +11,7 @@
 //! change in any version.
 
 pub mod advise;
+pub mod console;
 pub mod failure;
 pub mod format;
 pub mod mrc;
@@ -24,7 +25,6 @@ pub mod reproduce;
 pub mod room;
 pub mod source;
 pub mod sweep;
-pub mod talk;
 pub mod tenancy;
 pub mod verdict;
 pub mod verify;

@@ -1,11 +1,11 @@
 //! From arguments and stack files to runs: which requests go to which export, fitted, with their pace.
 
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::format::count;
 use crate::open::{Opened, capacity};
 use crate::replay::{self, Load, Replay, columns_beside};
 use crate::source::{self, GenSetting, Wanted, WarmUp};
-use crate::talk::Talk;
 use nandu_base::{ByteLen, Precondition, Ratio, Registry, Span};
 use nandu_sim::replay::{CAP_DEFAULT, Length, Renew};
 use nandu_sim::run::length;
@@ -77,13 +77,13 @@ pub struct Common<'a> {
     /// What stacks and traces may name.
     pub registry: &'a Registry,
     /// Where remarks go.
-    pub talk: Talk<'a>,
+    pub console: Console<'a>,
 }
 
 /// Plans one run for each stack. All replay the same requests when `load` names a trace: it is read once and fitted once,
 /// to the smallest export. Otherwise each stack replays its own workloads.
 pub fn plan(stacks: Vec<Opened>, load: &Replay, common: Common) -> Result<Vec<Plan>, Failure> {
-    load.notes.iter().for_each(|note| common.talk.note(note));
+    load.notes.iter().for_each(|note| common.console.note(note));
     let plans: Vec<Plan> = match &load.trace {
         Some(trace) => with_trace(stacks, trace, load, common)?,
         None => stacks.into_iter().map(|s| with_own_workloads(s, load, common)).collect::<Result<_, _>>()?,
@@ -188,7 +188,7 @@ pub fn on_room(
 ) -> Result<Made, Failure> {
     let (trace, wanted) = match from {
         Load::Given(requests) => {
-            source::remarks(requests.meta(), common.talk);
+            source::remarks(requests.meta(), common.console);
             (requests.first(load.limit.unwrap_or(u64::MAX)), None)
         }
         Load::Named(name) => {
@@ -202,12 +202,12 @@ pub fn on_room(
                 seed: common.seed,
                 room: load.fit.is_none().then_some(room),
             };
-            (source::requests(&wanted, common.registry, common.talk)?, Some(wanted))
+            (source::requests(&wanted, common.registry, common.console)?, Some(wanted))
         }
     };
     let pace = pace(load, &trace)?;
     let how = load.fit.unwrap_or_default();
-    let workload = fitted(trace, room, how, smallest, common.talk)?;
+    let workload = fitted(trace, room, how, smallest, common.console)?;
     let workload = RunWorkload { pace, ..workload };
     // So many requests and no more, however long the job says it runs.
     let own = || if load.limit.is_some() { 1 } else { own_passes(&workload) };
@@ -238,9 +238,9 @@ fn renew(
             return Some(trace);
         }
         let seed = wanted.seed.wrapping_add(u64::from(turn) << 32);
-        let talk = Talk::SILENT;
-        let trace = source::generated(synth, &Wanted { seed, ..wanted.clone() }, talk).ok()?;
-        let trace = fitted(cut(trace).ok()?, room, how, None, talk).ok()?.trace;
+        let console = Console::SILENT;
+        let trace = source::generated(synth, &Wanted { seed, ..wanted.clone() }, console).ok()?;
+        let trace = fitted(cut(trace).ok()?, room, how, None, console).ok()?.trace;
         if trace.is_empty() {
             return None;
         }
@@ -351,13 +351,13 @@ fn fitted(
     room: ByteLen,
     how: Fit,
     smallest: Option<&str>,
-    talk: Talk,
+    console: Console,
 ) -> Result<RunWorkload, Failure> {
     let (hash, source) = (trace.content_hash().to_string(), trace.meta().source.clone());
     let (trace, report) = trace.fit(room, how).map_err(|e| misfit(&source, &e, smallest))?;
     if report.clipped_requests > 0 {
         let n = crate::format::plural(report.clipped_requests, "request");
-        talk.note(format!("{source}: {n} cut at the end of the device"));
+        console.note(format!("{source}: {n} cut at the end of the device"));
     }
     let fit = in_words(&report);
     Ok(RunWorkload { export: 0, trace, trace_hash: hash, fit, pace: None, passes: 1, warm_up: 0 })
@@ -420,7 +420,7 @@ fn pace(load: &Replay, trace: &Requests) -> Result<Option<Pace>, Failure> {
 
 /// Whether the workloads of `opened` can be made: one request of each is.
 pub fn check_own(opened: &Opened, built: &Built, registry: &Registry) -> Result<(), Failure> {
-    let common = Common { seed: 1, precondition: Precondition::Empty, registry, talk: Talk::SILENT };
+    let common = Common { seed: 1, precondition: Precondition::Empty, registry, console: Console::SILENT };
     let mut problems = Vec::new();
     for workload in &opened.stack.workloads {
         let table = WorkloadTable { number_ios: Some(1), runtime: None, ..workload.table.clone() };
@@ -539,11 +539,11 @@ fn own_workload(
         seed: table.seed.unwrap_or(common.seed),
         room: (how == Fit::Error).then_some(room),
     };
-    let trace = source::requests(&wanted, common.registry, common.talk)?;
+    let trace = source::requests(&wanted, common.registry, common.console)?;
     if let (None, Some(file)) = (&table.generator, &table.trace) {
         let many = table.number_ios.filter(|&n| n > trace.len());
         if let Some(n) = many {
-            common.talk.note(format!("{file} has {} requests, fewer than number_ios = {n}", trace.len()));
+            common.console.note(format!("{file} has {} requests, fewer than number_ios = {n}", trace.len()));
         }
     }
     let load = Replay {
@@ -567,7 +567,7 @@ fn own_workload(
     if trace.is_empty() {
         return Err(Failure::input("no request comes within its `runtime`"));
     }
-    let workload = RunWorkload { pace, ..fitted(trace, room, how, None, common.talk)? };
+    let workload = RunWorkload { pace, ..fitted(trace, room, how, None, common.console)? };
     within_bounds(&workload)?;
     let renew = renew(wanted, room, how, workload.trace.len(), cut);
     Ok(Made { workload, renew })

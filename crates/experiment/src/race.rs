@@ -1,11 +1,11 @@
 //! Several stacks, the same requests: runs side by side, and how each compares to the first.
 
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::open::{Opened, named, open};
 use crate::parallel;
 use crate::plan::{Common, Plan, extended, plan};
 use crate::replay::Replay;
-use crate::talk::Talk;
 use crate::verdict::{self, Row, all_cautions};
 use nandu_base::Registry;
 use nandu_sim::samples::Samples;
@@ -33,8 +33,8 @@ pub fn open_all(
 ///
 /// # Errors
 /// The load cannot be had, or the run does not take place.
-pub fn run(stack: Opened, replay: &Replay, registry: &Registry, talk: Talk) -> Result<Row, Failure> {
-    let mut rows = compare(vec![stack], replay, (1, false), registry, talk)?;
+pub fn run(stack: Opened, replay: &Replay, registry: &Registry, console: Console) -> Result<Row, Failure> {
+    let mut rows = compare(vec![stack], replay, (1, false), registry, console)?;
     Ok(rows.remove(0))
 }
 
@@ -47,9 +47,9 @@ pub fn compare(
     replay: &Replay,
     (threads, sampled): (usize, bool),
     registry: &Registry,
-    talk: Talk,
+    console: Console,
 ) -> Result<Vec<Row>, Failure> {
-    race(&planned(stacks, replay, registry, talk)?, threads, sampled, talk)
+    race(&planned(stacks, replay, registry, console)?, threads, sampled, console)
 }
 
 /// What runs in a race of all `stacks` on the same requests: its load is read.
@@ -60,9 +60,9 @@ pub fn planned(
     stacks: Vec<Opened>,
     replay: &Replay,
     registry: &Registry,
-    talk: Talk,
+    console: Console,
 ) -> Result<Vec<Plan>, Failure> {
-    let common = Common { seed: replay.seed(), precondition: replay.precondition(), registry, talk };
+    let common = Common { seed: replay.seed(), precondition: replay.precondition(), registry, console };
     let mut plans = plan(stacks, replay, common)?;
     plans.iter_mut().for_each(|plan| extended(&mut plan.options, replay.extend));
     Ok(plans)
@@ -97,8 +97,8 @@ pub fn tell_apart(stacks: &mut [Opened]) {
 /// Runs all plans, several at a time, and gives each result its verdict. `sampled` says that a report will show the runs
 /// over time. Where the load of one begins again because it is not steady, that of the others does as often: all rows are measured on
 /// the same requests.
-pub fn race(plans: &[Plan], threads: usize, sampled: bool, talk: Talk) -> Result<Vec<Row>, Failure> {
-    let bar = talk.runs(plans.iter().map(Plan::length));
+pub fn race(plans: &[Plan], threads: usize, sampled: bool, console: Console) -> Result<Vec<Row>, Failure> {
+    let bar = console.runs(plans.iter().map(Plan::length));
     let run = |plan: &Plan, least: u32| {
         let stack = &plan.opened.stack;
         let extension = Extension { least, ..plan.options.extension.clone() };
@@ -147,12 +147,12 @@ pub fn turns(extended: u32) -> String {
 }
 
 /// Says what a reader must know before believing the rows.
-pub fn warn(rows: &[Row], talk: Talk) {
-    all_cautions(rows).iter().for_each(|caution| caution.say(talk));
+pub fn warn(rows: &[Row], console: Console) {
+    all_cautions(rows).iter().for_each(|caution| caution.say(console));
 }
 
 /// The same of races on several loads, which have names: what is true of all of them is said once and without a name.
-pub fn warn_all(races: &[(&str, &[Row])], talk: Talk) {
+pub fn warn_all(races: &[(&str, &[Row])], console: Console) {
     let mut told: Vec<(verdict::Caution, Vec<&str>)> = Vec::new();
     for (name, rows) in races {
         for caution in all_cautions(rows) {
@@ -168,7 +168,7 @@ pub fn warn_all(races: &[(&str, &[Row])], talk: Talk) {
             true => caution.text,
             false => format!("on {}: {}", names.join(", "), caution.text),
         };
-        verdict::Caution { text, ..caution }.say(talk);
+        verdict::Caution { text, ..caution }.say(console);
     }
 }
 

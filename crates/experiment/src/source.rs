@@ -1,8 +1,8 @@
 //! Where requests come from: a trace file, or a generator with its parameters.
 
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::replay::count;
-use crate::talk::Talk;
 use nandu_base::registry::nearest;
 use nandu_base::units::parse_ratio;
 use nandu_base::{BadLines, ByteLen, Ratio, Registry};
@@ -106,29 +106,29 @@ pub fn generator(name: &str) -> Option<&'static Synth> {
 }
 
 /// Reads a file or makes the requests of a generator; a long load is streamed.
-pub fn requests(wanted: &Wanted, registry: &Registry, talk: Talk) -> Result<Requests, Failure> {
+pub fn requests(wanted: &Wanted, registry: &Registry, console: Console) -> Result<Requests, Failure> {
     if let Some(synth) = generator(&wanted.name) {
-        return generated(synth, wanted, talk);
+        return generated(synth, wanted, console);
     }
     let name = if wanted.name == STDIN { "standard input" } else { &wanted.name };
-    let waiting = talk.waiting(format!("reading {name}"));
-    let requests = read_file(wanted, registry, talk)?;
+    let waiting = console.waiting(format!("reading {name}"));
+    let requests = read_file(wanted, registry, console)?;
     drop(waiting);
-    remarks(requests.meta(), talk);
+    remarks(requests.meta(), console);
     Ok(requests)
 }
 
 /// The requests of the generator `synth` for a replay.
-pub fn generated(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Requests, Failure> {
-    let requests = generate(synth, wanted, talk)?;
-    remarks(requests.meta(), talk);
+pub fn generated(synth: &'static Synth, wanted: &Wanted, console: Console) -> Result<Requests, Failure> {
+    let requests = generate(synth, wanted, console)?;
+    remarks(requests.meta(), console);
     Ok(requests)
 }
 
 /// The name of standard input.
 const STDIN: &str = "-";
 
-fn read_file(wanted: &Wanted, registry: &Registry, talk: Talk) -> Result<Requests, Failure> {
+fn read_file(wanted: &Wanted, registry: &Registry, console: Console) -> Result<Requests, Failure> {
     let path = Path::new(&wanted.name);
     let stdin = wanted.name == STDIN;
     if !stdin && !path.exists() {
@@ -138,7 +138,7 @@ fn read_file(wanted: &Wanted, registry: &Registry, talk: Talk) -> Result<Request
         return Err(Failure::input(format!("{}: is a directory; name a trace file in it", wanted.name)));
     }
     if let Some(job) = fio_job(path, wanted)? {
-        return requests_of(&job, wanted, talk);
+        return requests_of(&job, wanted, console);
     }
     if let Some(setting) = wanted.settings.first() {
         let message = format!("--gen {}: `{}` is a file and not a generator", setting.key, wanted.name);
@@ -183,7 +183,7 @@ fn fio_job(path: &Path, wanted: &Wanted) -> Result<Option<FioJob>, Failure> {
 }
 
 /// The requests of a job, on the device where there is one.
-fn requests_of(job: &FioJob, wanted: &Wanted, talk: Talk) -> Result<Requests, Failure> {
+fn requests_of(job: &FioJob, wanted: &Wanted, console: Console) -> Result<Requests, Failure> {
     if let Some(setting) = wanted.settings.first() {
         let message =
             format!("--gen {}: `{}` is a fio job, whose keys stand in it", setting.key, wanted.name);
@@ -196,7 +196,7 @@ fn requests_of(job: &FioJob, wanted: &Wanted, talk: Talk) -> Result<Requests, Fa
     let is_more = limit > HELD_MOST && requests.next().is_some();
     let (names, meta) = (vec![job.name().into()], job.meta(wanted.seed));
     if is_more {
-        return Ok(streamed(Remade(all), limit, names, meta, talk));
+        return Ok(streamed(Remade(all), limit, names, meta, console));
     }
     if records.is_empty() {
         return Err(Failure::input(format!("{}: the job asks for nothing", wanted.name)));
@@ -211,9 +211,9 @@ fn streamed<S: Again + 'static>(
     most: u64,
     names: Vec<String>,
     meta: Meta,
-    talk: Talk,
+    console: Console,
 ) -> Requests {
-    let bar = talk.bar(most, "requests looked at");
+    let bar = console.bar(most, "requests looked at");
     let mut shown = 0;
     let seen = |n| {
         if n - shown >= STRETCH {
@@ -266,7 +266,7 @@ pub fn nearest_file(path: &Path, extensions: &[&str]) -> Option<String> {
     Some(folder.map_or_else(|| near.to_string(), |f| f.join(near).display().to_string()))
 }
 
-fn generate(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Requests, Failure> {
+fn generate(synth: &'static Synth, wanted: &Wanted, console: Console) -> Result<Requests, Failure> {
     if let Some(format) = &wanted.format {
         let message = format!("--trace-format {format}: `{}` is a generator and not a file", synth.name);
         return Err(Failure::input(message).with_help(format!("a file of that name is `./{}`", synth.name)));
@@ -283,7 +283,7 @@ fn generate(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Reques
         check_key(synth, &defaults, key)?;
         params.insert(key.clone(), value.clone());
     }
-    keep_within(&defaults, &mut params, wanted.room, synth, talk);
+    keep_within(&defaults, &mut params, wanted.room, synth, console);
     let generator = synth.generator(&Value::Object(params.clone()), wanted.seed)?;
     let mut meta = generator.meta();
     if !params.is_empty() {
@@ -295,9 +295,9 @@ fn generate(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Reques
     let requests = asked.unwrap_or(u64::MAX).min(makes).min(wanted.limit.unwrap_or(u64::MAX));
     let names = vec![synth.name.into()];
     if requests > HELD_MOST {
-        return Ok(streamed(Remade(generator), requests, names, meta, talk));
+        return Ok(streamed(Remade(generator), requests, names, meta, console));
     }
-    let bar = talk.bar(requests, "requests made");
+    let bar = console.bar(requests, "requests made");
     let limit = usize::try_from(requests).unwrap_or(usize::MAX);
     let goes_on = |i: usize| i as u64 % STRETCH != STRETCH - 1 || bar.add(STRETCH) == Go::On;
     let records: Vec<Record> =
@@ -341,7 +341,7 @@ fn keep_within(
     params: &mut Map<String, Value>,
     room: Option<ByteLen>,
     synth: &Synth,
-    talk: Talk,
+    console: Console,
 ) {
     /// Every generator takes a space that is a multiple of this.
     const STEP: u64 = 64 << 10;
@@ -355,7 +355,7 @@ fn keep_within(
     if bytes("hot").is_some_and(|hot| hot > room) && !params.contains_key("hot") {
         params.insert("hot".into(), typed(room).into());
     }
-    talk.note(format!(
+    console.note(format!(
         "{} keeps within the {} of the device (its own space is {}); --gen space=SIZE sets it",
         synth.name,
         crate::format::size(room),
@@ -368,7 +368,7 @@ pub fn kept_within(name: &str, settings: &[GenSetting], room: ByteLen) -> Vec<Ge
     let Some(synth) = generator(name) else { return Vec::new() };
     let mut params: Map<String, Value> = settings.iter().map(|s| (s.key.clone(), s.value.clone())).collect();
     let given = params.clone();
-    keep_within(&(synth.defaults)(), &mut params, Some(room), synth, Talk::SILENT);
+    keep_within(&(synth.defaults)(), &mut params, Some(room), synth, Console::SILENT);
     let new = params.into_iter().filter(|(key, _)| !given.contains_key(key));
     new.map(|(key, value)| GenSetting { key, value }).collect()
 }
@@ -379,13 +379,13 @@ fn typed(bytes: u64) -> String {
 }
 
 /// Says what reading changed or guessed.
-pub fn remarks(meta: &Meta, talk: Talk) {
+pub fn remarks(meta: &Meta, console: Console) {
     for (text, serious) in meta.remarks() {
         let text = format!("{}: {text}", meta.source);
         if serious {
-            talk.warning(text);
+            console.warning(text);
         } else {
-            talk.note(text);
+            console.note(text);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Sweeps: a sweep file or a stack, what varies and what is wanted, made ready to be measured; the engine is [`nandu_sweep`].
 
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::format::plural;
 use crate::open::{text as stack_text, with_sets};
@@ -7,7 +8,6 @@ use crate::plan::{Common, Made, extended, on_room, requests_of, warm_up};
 use crate::renamed;
 use crate::replay::{Load, Replay, columns_beside};
 use crate::source::generator;
-use crate::talk::Talk;
 use crate::verdict::Caution;
 use nandu_base::registry::nearest;
 use nandu_base::{Registry, Span};
@@ -183,8 +183,8 @@ impl Question {
     ///
     /// # Errors
     /// A point cannot be built, or the requests cannot be had.
-    pub fn prepare(self, registry: &Registry, talk: Talk) -> Result<Prepared, Failure> {
-        self.prepare_surveyed(registry, talk, None)
+    pub fn prepare(self, registry: &Registry, console: Console) -> Result<Prepared, Failure> {
+        self.prepare_surveyed(registry, console, None)
     }
 
     /// The same, with what another process has seen of the points when it built them.
@@ -194,12 +194,12 @@ impl Question {
     pub fn prepare_surveyed(
         self,
         registry: &Registry,
-        talk: Talk,
+        console: Console,
         known: Option<Survey>,
     ) -> Result<Prepared, Failure> {
         let Question { name, replay, trace, file: asked, asked: given } = self;
         let Asked { axis, set, shard, threads, stack, .. } = given;
-        replay.notes.iter().for_each(|note| talk.note(note));
+        replay.notes.iter().for_each(|note| console.note(note));
         let space = asked.space(&axis)?;
         let (text, shown) = match stack {
             Some(text) => (text, asked.stack.clone()),
@@ -214,18 +214,19 @@ impl Question {
         };
         if let Some(error) = &survey.impossible {
             let left = survey.seen.iter().filter(|s| s.is_none()).count() as u64;
-            talk.note(format!("{} cannot be built and left out, the first: {error}", plural(left, "point")));
+            console
+                .note(format!("{} cannot be built and left out, the first: {error}", plural(left, "point")));
         }
         let sweep = asked.sweep(space, &survey.devices)?;
         if let Some(point) = survey.seen.iter().position(Option::is_some) {
             let notes = with_settings(&file, &sweep.space, point)?.load(registry)?.notes;
-            notes.iter().for_each(|note| talk.note(note));
+            notes.iter().for_each(|note| console.note(note));
         }
         let search = search::by_name(asked.search.as_deref())?;
         let Some((room, smallest)) = survey.smallest() else {
             return Err(Failure::input(format!("{name}: no point can be built")));
         };
-        let common = Common { seed: replay.seed(), precondition: replay.precondition(), registry, talk };
+        let common = Common { seed: replay.seed(), precondition: replay.precondition(), registry, console };
         let point = (sweep.space.len() > 1).then(|| sweep.space.label(smallest));
         let Made { workload, renew } = on_room(&trace, &replay, common, room, point.as_deref())?;
         let total = requests_of(&workload);
@@ -266,11 +267,12 @@ pub fn program() -> Result<String, Failure> {
 }
 
 /// Says that so many `lines` of the journal in `folder` could not be read.
-pub fn damaged(folder: &Path, lines: u64, talk: Talk) {
+pub fn damaged(folder: &Path, lines: u64, console: Console) {
     if lines > 0 {
         let lines = plural(lines, "line");
         let folder = folder.display();
-        talk.warning(format!("{folder}: {lines} of the journal damaged; what they held is measured again"));
+        console
+            .warning(format!("{folder}: {lines} of the journal damaged; what they held is measured again"));
     }
 }
 
@@ -339,10 +341,10 @@ impl Prepared {
         &self,
         bench: &mut Bench<'_>,
         mut journal: Option<Journal>,
-        talk: Talk,
+        console: Console,
     ) -> Result<(), Failure> {
-        let (all, known) = self.say_known(bench, talk);
-        let bar = talk.runs(std::iter::repeat_n(length(&self.options), all - known));
+        let (all, known) = self.say_known(bench, console);
+        let bar = console.runs(std::iter::repeat_n(length(&self.options), all - known));
         let moved = |n| bar.add(n);
         let done = bench.measure(self.search, self.shard, self.threads, journal.as_mut(), &moved);
         bar.clear();
@@ -350,10 +352,10 @@ impl Prepared {
     }
 
     /// Says how many points are known before anything is measured. Returns how many there are, and how many are known.
-    pub fn say_known(&self, bench: &Bench<'_>, talk: Talk) -> (usize, usize) {
+    pub fn say_known(&self, bench: &Bench<'_>, console: Console) -> (usize, usize) {
         let (all, known) = bench.progress(self.shard);
         if known > 0 {
-            talk.note(format!("{known} of {} known already", plural(all as u64, "point")));
+            console.note(format!("{known} of {} known already", plural(all as u64, "point")));
         }
         (all, known)
     }

@@ -1,7 +1,7 @@
 //! In words: how a result compares to the baseline.
 
+use crate::console::Console;
 use crate::format::{count, times};
-use crate::talk::Talk;
 use nandu_sim::RunResult;
 use nandu_sim::samples::Samples;
 use nandu_sim::steady::{State, TOO_SHORT};
@@ -140,10 +140,10 @@ pub struct Caution {
 
 impl Caution {
     /// Says it, as a warning or a note.
-    pub fn say(&self, talk: Talk) {
+    pub fn say(&self, console: Console) {
         match self.serious {
-            true => talk.warning(&self.text),
-            false => talk.note(&self.text),
+            true => console.warning(&self.text),
+            false => console.note(&self.text),
         }
     }
 }

@@ -150,7 +150,7 @@ impl Hybrid {
                 Some(begins) => return Some((Want::Moves(from), begins)),
                 None if from == r => {
                     self.collectors[r].give_up_rewriting(cx.pool);
-                    self.stir = true;
+                    self.made_progress = true;
                 }
                 None => {}
             }

@@ -70,7 +70,7 @@ impl Hybrid {
     pub(crate) fn ask_for_commit(&mut self) -> u64 {
         let ticket = if self.commit.step == Step::Idle { self.commit.done + 1 } else { self.commit.done + 2 };
         self.commit.wanted = self.commit.wanted.max(ticket);
-        self.stir = true;
+        self.made_progress = true;
         ticket
     }
 
@@ -115,7 +115,7 @@ impl Hybrid {
                 _ => return,
             };
             self.commit.step = next;
-            self.stir = true;
+            self.made_progress = true;
         }
     }
 

@@ -42,6 +42,6 @@ impl Hybrid {
         let ticket = self.ask_for_commit();
         let c = &mut self.collectors[r];
         (c.stage, c.ticket) = (Stage::Commit, if self.planted.erase_before_proof { 0 } else { ticket });
-        self.stir = true;
+        self.made_progress = true;
     }
 }

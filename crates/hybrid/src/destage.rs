@@ -251,7 +251,7 @@ impl Hybrid {
                 self.count.destaged += 1;
             }
         }
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// Whether what was read is still the newest of its page.

@@ -5,8 +5,8 @@ use crate::machine::{Hybrid, IDLE, Phase, TAGS, Tag};
 use crate::region_map::ranges;
 use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind,
-    Health, Instant, Limits, Machine, Op, OpenError, OpenHow, Peek, RamPower, ReqId, Span, Step, TimerKey,
-    Violation,
+    Health, Instant, Limits, Machine, Op, OpenError, OpenOptions, Peek, RamPower, ReqId, Span, Step,
+    TimerKey, Violation,
 };
 
 impl Machine for Hybrid {
@@ -25,14 +25,14 @@ impl Machine for Hybrid {
 
     fn health(&self) -> Option<Health> {
         match self.phase {
-            Phase::Running if self.has_rings() => Some(Health::Whole),
+            Phase::Running if self.has_rings() => Some(Health::Healthy),
             Phase::Running => Some(Health::Degraded),
             Phase::Failed => Some(Health::Failed),
             _ => None,
         }
     }
 
-    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         let is_gone = |k: u8| !cx.peek.is_open(k);
         let may_lack = |k: u8| self.is_spare(k) || k != self.disk && self.may_lose_rings();
         if let Some(k) = (0..=self.disk).find(|&k| is_gone(k) && !may_lack(k)) {
@@ -63,7 +63,7 @@ impl Machine for Hybrid {
         }
         self.phase = Phase::Closing;
         self.begin_close();
-        self.stir = true;
+        self.made_progress = true;
         self.advance(cx);
         Step::Idle
     }
@@ -76,7 +76,7 @@ impl Machine for Hybrid {
             return cx.fail(id, ErrorKind::Unsupported);
         }
         self.last_request = cx.now;
-        self.stir |= cx.requests[id].op != Op::Read;
+        self.made_progress |= cx.requests[id].op != Op::Read;
         self.admit(id, cx);
         self.advance(cx);
         cx.only_step()
@@ -89,7 +89,7 @@ impl Machine for Hybrid {
         let is_gone = request.error.is_some_and(|error| error.kind == ErrorKind::Gone);
         self.heard_gone |= is_gone && !self.is_spare(child);
         let (tag, epoch, index) = (TAGS[(cookie >> 56) as usize], (cookie >> 32) as u16, cookie as u32);
-        self.stir = true;
+        self.made_progress = true;
         if epoch == self.epochs[usize::from(child)] {
             match tag {
                 Tag::Header | Tag::Data => self.group_part_done(index as usize, tag, failed, cx),
@@ -150,7 +150,7 @@ impl Machine for Hybrid {
             }
             DeviceEvent::Standby(stands) if child == self.disk => {
                 self.disk_stands = stands;
-                self.stir = true;
+                self.made_progress = true;
             }
             DeviceEvent::Standby(_)
             | DeviceEvent::GcPressure(_)

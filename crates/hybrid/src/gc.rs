@@ -189,7 +189,7 @@ impl Hybrid {
             if self.find_marks(r) {
                 let c = &mut self.collectors[r];
                 (c.target, c.stage) = (Some(r + 1), Stage::Append);
-                self.stir = true;
+                self.made_progress = true;
                 return;
             }
         }
@@ -278,7 +278,7 @@ impl Hybrid {
             c.drop_chunk(cx.pool);
             c.stage = Stage::Gather;
         }
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// Sends what is still live of a row to the disk.
@@ -335,7 +335,7 @@ impl Hybrid {
         c.list_at += c.slots.len();
         c.drop_chunk(cx.pool);
         c.stage = Stage::Gather;
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// Unmaps what is left of the oldest unit and erases it, once nothing of it is being read.

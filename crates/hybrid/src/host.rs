@@ -289,7 +289,7 @@ impl Hybrid {
         op.stage = Stage::Draining;
         op.mark = self.dram.next_since;
         self.wait_durable.push(i);
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// The request ends when the disk is flushed: nothing else has anything that the disk does not have.
@@ -339,7 +339,7 @@ impl Hybrid {
             if op.stage == Stage::Committing && op.ticket <= self.commit.done {
                 self.wait_durable.swap_remove(at);
                 self.finish_op(i, None, cx);
-                self.stir = true;
+                self.made_progress = true;
             } else {
                 at += 1;
             }

@@ -173,7 +173,7 @@ impl Hybrid {
             };
             (a..b).for_each(|page| regions.serve(page));
         }
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// What DRAM had for the rings goes to the disk, where there are none.

@@ -170,7 +170,7 @@ pub(crate) struct Hybrid {
     pub below: Below,
     pub opening: Opening,
     /// Something changed that the pumps look at.
-    pub stir: bool,
+    pub made_progress: bool,
     pub count: Counts,
 }
 
@@ -241,7 +241,7 @@ impl Hybrid {
             regions: layout.map(Regions::new),
             below: Below::new(above, planted.stale_below),
             opening: Opening::default(),
-            stir: false,
+            made_progress: false,
             count: Counts::default(),
         }
     }
@@ -319,7 +319,7 @@ impl Hybrid {
 
     /// Does what events have made possible, until nothing more is.
     pub fn advance(&mut self, cx: &mut Cx<'_>) {
-        while std::mem::take(&mut self.stir) {
+        while std::mem::take(&mut self.made_progress) {
             if !matches!(self.phase, Phase::Running | Phase::Closing) || self.opening.close_is_due {
                 break;
             }
@@ -372,7 +372,7 @@ impl Hybrid {
         if self.pauses(cx) {
             self.flushing = self.dram.waiting > 0;
         }
-        self.stir = true;
+        self.made_progress = true;
     }
 }
 

@@ -20,8 +20,8 @@ use crate::record::{Gaps, Header, Headless, Sealed, Standing, Super};
 use crate::recover::{Accepted, accept};
 use crate::region_map::RegionMap;
 use nandu_base::{
-    ByteLen, ByteOffset, Content, Cx, DeviceEvent, ErrorKind, Gone, Notice, Op, OpenError, OpenHow, Payload,
-    PayloadPool, ReqId, Rng,
+    ByteLen, ByteOffset, Content, Cx, DeviceEvent, ErrorKind, Gone, Notice, Op, OpenError, OpenOptions,
+    Payload, PayloadPool, ReqId, Rng,
 };
 
 /// Attempts at each request of a start.
@@ -104,7 +104,7 @@ pub(crate) struct Opening {
     pub is_first: bool,
     /// Nothing more can be saved: the end comes when the last answer has.
     pub close_is_due: bool,
-    how: OpenHow,
+    how: OpenOptions,
     step: Step,
     tries: u8,
     pub page: Option<Payload>,
@@ -132,7 +132,7 @@ pub(crate) struct Opening {
 
 impl Opening {
     /// How it was started.
-    pub fn how(&self) -> OpenHow {
+    pub fn how(&self) -> OpenOptions {
         self.how
     }
 
@@ -177,7 +177,7 @@ fn refused(why: String, remedy: &str) -> OpenError {
 }
 
 impl Hybrid {
-    pub(crate) fn start_open(&mut self, how: OpenHow, cx: &mut Cx<'_>) {
+    pub(crate) fn start_open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) {
         self.begin_epoch();
         self.opening.abandon(cx.pool);
         self.forget_rings();
@@ -975,7 +975,7 @@ impl Hybrid {
                 CacheMode::Writethrough => self.joined(cx),
                 CacheMode::Writeback => {
                     through.waits_to_join = true;
-                    self.stir = true;
+                    self.made_progress = true;
                     if self.phase == Phase::Opening {
                         self.take_rings_that_joined(cx);
                     }

@@ -208,7 +208,7 @@ impl Hybrid {
             }
         }
         if pages.is_empty() {
-            self.stir |= serves;
+            self.made_progress |= serves;
             return;
         }
         self.count.regions_marked += sets.len() as u64;
@@ -265,7 +265,7 @@ impl Hybrid {
         let Some(regions) = &mut self.regions else { return };
         let round = std::mem::take(&mut regions.round);
         round.sets.iter().for_each(|&region| regions.stored.dirty.set(region, true));
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// Whether a round is under way that serves pages again that were lost.

@@ -157,7 +157,7 @@ impl Hybrid {
             }
         }
         self.count.ring_departures += 1;
-        self.stir = true;
+        self.made_progress = true;
         if self.phase == Phase::Running {
             cx.event(DeviceEvent::Notice(Notice::Health(Health::Degraded)));
         }
@@ -219,7 +219,7 @@ impl Hybrid {
         }
         self.count.ring_returns += 1;
         if self.phase == Phase::Running {
-            cx.event(DeviceEvent::Notice(Notice::Health(Health::Whole)));
+            cx.event(DeviceEvent::Notice(Notice::Health(Health::Healthy)));
         }
     }
 

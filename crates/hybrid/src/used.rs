@@ -36,7 +36,7 @@ impl Hybrid {
         };
         self.promote(at, is_below, is_dirty);
         self.dram.settle(at);
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// Copies a frame to the top ring, if what it holds lies below and is admitted.

@@ -55,7 +55,7 @@ impl Hybrid {
         let counts = if self.demotion.sorts() { self.levels(r) } else { [0; LEVELS] };
         let c = &mut self.collectors[r];
         c.least = self.demotion.least(&counts, c.budget);
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// The valid pages of the batch by level.

@@ -1,7 +1,7 @@
 //! Each bit of one record of each kind is turned over while nothing is served, and records are taken away as a whole: a start that follows is
 //! refused, or reads what was flushed; one that salvages goes on, and the next one is an ordinary one.
 
-use nandu_base::{Op, OpenHow, Stamp};
+use nandu_base::{Op, OpenOptions, Stamp};
 use nandu_stack::testbed::Testbed;
 use nandu_stack::{BuildOptions, builtin};
 
@@ -35,8 +35,8 @@ const PAGE: u64 = 4096;
 const SECTORS: u64 = PAGE / 512;
 /// Pages that are written.
 const PAGES: u64 = 24;
-const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false, salvage: false };
-const SALVAGE: OpenHow = OpenHow { salvage: true, ..PLAIN };
+const PLAIN: OpenOptions = OpenOptions { create: false, alone: false, assume_clean: false, salvage: false };
+const SALVAGE: OpenOptions = OpenOptions { salvage: true, ..PLAIN };
 
 /// A hybrid disk that was written and closed twice, each page flushed by itself or in small groups, and what its pages hold.
 fn made() -> (Testbed, Vec<Stamp>) {

@@ -1,15 +1,15 @@
 //! Rings that hold what the disk does not have are lost for good: what is lost fails until it is written anew, everything else is served, and nothing old is ever read as if it were new.
 
 use nandu_base::{
-    Admin, ByteLen, ByteOffset, DeviceEvent, ErrorKind, Flags, Instant, Op, OpenHow, Rng, SECTOR, Stamp,
+    Admin, ByteLen, ByteOffset, DeviceEvent, ErrorKind, Flags, Instant, Op, OpenOptions, Rng, SECTOR, Stamp,
 };
 use nandu_stack::testbed::{Done, Testbed};
 use nandu_stack::{BuildOptions, builtin};
 
 const PAGE: u64 = 4096;
 const REGION: u64 = 16 << 10;
-const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false, salvage: false };
-const ALONE: OpenHow = OpenHow { alone: true, ..PLAIN };
+const PLAIN: OpenOptions = OpenOptions { create: false, alone: false, assume_clean: false, salvage: false };
+const ALONE: OpenOptions = OpenOptions { alone: true, ..PLAIN };
 
 fn stack(rings: &[&str], options: &str) -> String {
     let ring = |name: &&str| {
@@ -319,7 +319,7 @@ fn story(at: u64, fate: Fate) -> (u64, u64) {
     // Another ring.
     bed.miss(&[]);
     bed.wipe("slc-flash");
-    bed.reopen(OpenHow { create: true, ..PLAIN }, at + 3).expect("it starts with another ring");
+    bed.reopen(OpenOptions { create: true, ..PLAIN }, at + 3).expect("it starts with another ring");
     assert_eq!(figure(&bed, "rings_given_up"), 0, "{what}");
     model.check(&mut bed, &what);
     bed.close();

@@ -1,11 +1,13 @@
 //! `cache_mode = "writethrough"`: the SSD is lost at every step, blinks, fails, is replaced and comes back old; nothing that was answered is lost, and no request fails for it.
 
-use nandu_base::{Admin, DeviceEvent, ErrorKind, Flags, Health, Instant, Op, OpenHow, Rng, SECTOR, Stamp};
+use nandu_base::{
+    Admin, DeviceEvent, ErrorKind, Flags, Health, Instant, Op, OpenOptions, Rng, SECTOR, Stamp,
+};
 use nandu_stack::testbed::Testbed;
 use nandu_stack::{BuildOptions, builtin};
 
 const PAGE: u64 = 4096;
-const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false, salvage: false };
+const PLAIN: OpenOptions = OpenOptions { create: false, alone: false, assume_clean: false, salvage: false };
 
 /// Rings so small that everything wraps, behind `fault` where `losses` says how they are lost, before a disk that keeps what it has answered.
 fn stack(rings: &[&str], options: &str, losses: &str) -> String {
@@ -412,7 +414,7 @@ fn a_blank_ring_is_taken_where_an_operator_says_so_and_a_strange_one_is_not() {
     assert!(figure(&bed, "slc_bytes_written") > 0);
     bed.close();
     bed.wipe("slc-flash");
-    bed.reopen(OpenHow { create: true, ..PLAIN }, 4).expect("it is made");
+    bed.reopen(OpenOptions { create: true, ..PLAIN }, 4).expect("it is made");
     assert_eq!(figure(&bed, "rings_in_use"), 1);
     assert_eq!(bed.go(Op::Read, 0, PAGE).data[0], Stamp::new(serial, 0));
 }
@@ -434,8 +436,9 @@ fn the_mode_of_a_set_does_not_change() {
         let why = wrong.reopen(PLAIN, 2).expect_err("it is of the other mode").to_string();
         assert!(why.contains("was made with `cache_mode = \"write"), "{why}");
         wrong.restore(&media);
-        let why =
-            wrong.reopen(OpenHow { salvage: true, create: true, ..PLAIN }, 3).expect_err("whatever is said");
+        let why = wrong
+            .reopen(OpenOptions { salvage: true, create: true, ..PLAIN }, 3)
+            .expect_err("whatever is said");
         assert!(why.to_string().contains("was made with"), "{why}");
     }
 }

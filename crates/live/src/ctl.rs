@@ -23,7 +23,7 @@
 //! | `tenant remove DEVICE NUMBER` | it goes with all it had | as `tenant add` |
 //! | `stop` | the server ends, as on SIGTERM | at once, and once more, with `closed`, when everything is durable |
 //!
-//! A leg that is replaced may be pulled out when the `health` of its device is `whole` again. The stack file names the new file from then on; the
+//! A leg that is replaced may be pulled out when the `health` of its device is `healthy` again. The stack file names the new file from then on; the
 //! answer says where it is kept as it was, or why it still names the old one.
 //!
 //! Whoever can connect may give every command: the socket has the rights of its directory and mode 0600.

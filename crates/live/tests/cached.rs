@@ -34,7 +34,7 @@ fn ask(server: &Served, command: &str) -> Result<Value, String> {
 fn whole(server: &Served) {
     wait_for("the mirror to be whole", || {
         let status = ask(server, "status").expect("a status");
-        (status["devices"]["fast"]["health"] == "whole").then_some(())
+        (status["devices"]["fast"]["health"] == "healthy").then_some(())
     });
 }
 

@@ -96,7 +96,7 @@ fn a_leg_that_fails_a_write_is_named_with_errno_and_time_and_taken_back() {
         let mut client = Client::connect(&server.socket, "data");
         client.write(0, &[1; 4096]);
         client.flush();
-        wait_for("the set to be whole", || (m()["health"] == "whole").then_some(()));
+        wait_for("the set to be whole", || (m()["health"] == "healthy").then_some(()));
         assert_eq!(*member(&m(), "b"), serde_json::json!({ "name": "b", "use": "used" }));
         std::fs::write(dir.path().join("trigger"), []).expect("a file");
         for n in 0..8 {
@@ -119,7 +119,7 @@ fn a_leg_that_fails_a_write_is_named_with_errno_and_time_and_taken_back() {
         assert!(line.contains("Z warn "), "{line}");
         std::fs::remove_file(dir.path().join("trigger")).expect("it is there");
         assert_eq!(server.ctl("add b")["state"], "active");
-        wait_for("the set to be whole", || (m()["health"] == "whole").then_some(()));
+        wait_for("the set to be whole", || (m()["health"] == "healthy").then_some(()));
         assert_eq!(*member(&m(), "b"), serde_json::json!({ "name": "b", "use": "used" }));
         wait_for("the log to say so", || server.log().contains("m: `b` is used again").then_some(()));
         client.disconnect();
@@ -190,7 +190,7 @@ fn a_leg_that_hangs_is_left_out_and_comes_back_by_itself() {
             client.write(n * 16_384, &[n as u8; 16_384]);
             assert_eq!(client.read(n * 16_384, 16_384), vec![n as u8; 16_384]);
         }
-        wait_for("the leg to come back", || (m()["health"] == "whole").then_some(()));
+        wait_for("the leg to come back", || (m()["health"] == "healthy").then_some(()));
         assert_eq!((&m()["counters"][counter], &member(&m(), "fb")["use"]), (&1.into(), &"used".into()));
         for n in 0..64 {
             assert_eq!(client.read(n * 16_384, 16_384), vec![n as u8; 16_384]);
@@ -218,7 +218,7 @@ fn the_first_flush_after_a_loss_fails() {
         wait_for("the mirror to fail", || (health() == "failed").then_some(()));
         server.ctl("add a");
         server.ctl("add b");
-        wait_for("the mirror to be whole", || (health() == "whole").then_some(()));
+        wait_for("the mirror to be whole", || (health() == "healthy").then_some(()));
     };
     one.write(0, &[1; 4096]);
     assert_eq!((flush(&mut one), flush(&mut other)), (None, None));
@@ -339,7 +339,7 @@ fn a_leg_below_other_layers_is_taken_back() {
         let mut client = Client::connect(&server.socket, "data");
         client.write(0, &[1; 4096]);
         client.flush();
-        wait_for("the set to be whole", || (m()["health"] == "whole").then_some(()));
+        wait_for("the set to be whole", || (m()["health"] == "healthy").then_some(()));
         std::fs::write(dir.path().join("trigger"), []).expect("a file");
         client.write(0, &[2; 16_384]);
         client.flush();
@@ -347,7 +347,7 @@ fn a_leg_below_other_layers_is_taken_back() {
         std::fs::remove_file(dir.path().join("trigger")).expect("it is there");
         // The layers between may still be opening when it is answered.
         assert_eq!(server.ctl("add b")["ok"], true);
-        wait_for("it to be used again", || (m()["health"] == "whole").then_some(()));
+        wait_for("it to be used again", || (m()["health"] == "healthy").then_some(()));
         client.disconnect();
         server.stop();
     }
@@ -370,7 +370,7 @@ fn a_leg_that_is_given_up_is_out_at_once_and_the_reason_is_told() {
         };
         let served = Served::start(options(&stack, dir.path()));
         wait_for("the set to be whole", || {
-            (served.status()["devices"]["m"]["health"] == "whole").then_some(())
+            (served.status()["devices"]["m"]["health"] == "healthy").then_some(())
         });
         let mut client = served.connect("data");
         client.write(0, &[1; 4096]);

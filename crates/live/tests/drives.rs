@@ -238,7 +238,7 @@ fn a_drive_in_memory_says_so_and_is_pulled_out_and_put_back() {
     (0..200).for_each(|block| client.write(block * BLOCK, &block_of(block, 2)));
     tell("add a");
     wait_for("the leg to be filled", || {
-        (served.status()["devices"]["top"]["health"] == "whole").then_some(())
+        (served.status()["devices"]["top"]["health"] == "healthy").then_some(())
     });
     tell("fail b");
     for block in 0..200 {

@@ -46,7 +46,7 @@ fn is_whole(server: &Served) {
     wait_for("the mirror to be whole", || {
         let status = ask(server, "status").expect("a status");
         let m = &status["devices"]["m"];
-        (m["health"] == "whole" && m["counters"]["dirty_regions"] == 0).then_some(())
+        (m["health"] == "healthy" && m["counters"]["dirty_regions"] == 0).then_some(())
     });
 }
 

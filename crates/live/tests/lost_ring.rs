@@ -102,7 +102,7 @@ fn the_disk_goes_on_without_its_ssd_and_says_what_is_lost() {
     let mut client = Client::connect(&server.socket, "data");
     assert_eq!(client.read(257 * BLOCK, 4096), [9; 4096]);
     ask(&server, "replace ssd with new.img").expect("it takes a blank one");
-    health(&server, "whole");
+    health(&server, "healthy");
     client.write(1000 * BLOCK, &[5; BLOCK as usize]);
     client.flush();
     assert!(fails(&mut client, 0), "still lost");
@@ -112,7 +112,7 @@ fn the_disk_goes_on_without_its_ssd_and_says_what_is_lost() {
     ask(&server, "fail ssd --force").expect("an operator says so");
     assert!(fails(&mut client, 1000), "no word was given");
     ask(&server, "replace ssd with newer.img").expect("the old one is given up");
-    health(&server, "whole");
+    health(&server, "healthy");
     assert!(fails(&mut client, 1000), "the second SSD had it");
     assert_eq!(client.read(257 * BLOCK, 4096), [9; 4096], "the disk had it");
     ask(&server, "accept-loss m").expect("old is better than none");

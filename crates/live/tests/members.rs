@@ -166,7 +166,9 @@ impl Set<'_> {
 }
 
 fn at_rest(server: &Served) {
-    wait_for("the set to be whole", || (server.status()["devices"]["m"]["health"] == "whole").then_some(()));
+    wait_for("the set to be whole", || {
+        (server.status()["devices"]["m"]["health"] == "healthy").then_some(())
+    });
 }
 
 /// A set of three sessions, and what its members were after the first.
@@ -277,7 +279,7 @@ fn members_that_are_all_put_back_to_one_stop_are_the_set_of_then() {
         }
         let server = Served::start(set.options(false, false));
         set.shows(&server, 1);
-        assert_eq!(server.status()["devices"]["m"]["health"], "whole");
+        assert_eq!(server.status()["devices"]["m"]["health"], "healthy");
         server.stop();
         set.session(false, 4);
     }

@@ -34,7 +34,7 @@ fn health(server: &Served) -> Value {
 }
 
 fn whole(server: &Served) {
-    wait_for("the array to be whole", || (health(server) == "whole").then_some(()));
+    wait_for("the array to be whole", || (health(server) == "healthy").then_some(()));
 }
 
 fn again(text: &str, dir: &Path) -> ServeOptions {
@@ -67,7 +67,7 @@ fn a_leg_of_each_array_moves_while_clients_write_and_the_old_file_is_not_believe
             for round in 2..5 {
                 blocks().step_by(3).for_each(|block| client.write(block * 4096, &content(block, round)));
                 client.flush();
-                assert_eq!(health(&server), "whole", "no leg is ever out");
+                assert_eq!(health(&server), "healthy", "no leg is ever out");
             }
             let answer = moved.join().expect("no panic").expect("a works");
             assert_eq!(
@@ -159,7 +159,7 @@ fn a_stack_file_that_cannot_be_written_leaves_the_leg_where_it_is() {
     std::fs::create_dir(dir.path().join("s.toml.new")).expect("a directory");
     let no = ask(&server, "replace a with new.img").expect_err("the place is taken");
     assert!(no.contains("`a` is not replaced: the stack file would name its old file still"), "{no}");
-    assert_eq!(health(&server), "whole");
+    assert_eq!(health(&server), "healthy");
     client.write(4096, &[9; 4096]);
     client.flush();
     // What was filled in vain is blank again, and can be named once more.

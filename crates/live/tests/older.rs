@@ -102,7 +102,7 @@ fn sets_of_version_0_1_are_brought_up_with_all_members() {
         assert!(kind.legs.iter().all(|leg| is_of(leg, 1)));
         let server = kind.start(dir.path()).unwrap_or_else(|error| panic!("{}: {error}", kind.kind));
         shows(&server, 1);
-        assert_eq!(server.status()["devices"]["m"]["health"], "whole");
+        assert_eq!(server.status()["devices"]["m"]["health"], "healthy");
         let mut client = server.connect("data");
         (0..6).for_each(|n| client.write(u64::from(n) * STRIDE, &[n + 2; BLOCK]));
         client.flush();
@@ -142,7 +142,7 @@ fn a_set_of_version_0_1_without_a_member() {
                     kind.put(dir.path(), away, &made[at]);
                     let server = kind.start(dir.path()).expect("all are there");
                     wait_for("it to be whole", || {
-                        (server.status()["devices"]["m"]["health"] == "whole").then_some(())
+                        (server.status()["devices"]["m"]["health"] == "healthy").then_some(())
                     });
                     shows(&server, 1);
                     server.stop();

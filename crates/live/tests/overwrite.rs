@@ -35,7 +35,7 @@ fn ask(server: &Served, command: &str) -> Result<Value, String> {
 
 fn whole(server: &Served) {
     wait_for("the mirror to be whole", || {
-        (server.status()["devices"]["m"]["health"] == "whole").then_some(())
+        (server.status()["devices"]["m"]["health"] == "healthy").then_some(())
     });
 }
 
@@ -72,7 +72,7 @@ fn a_replacement_that_holds_something_is_refused_and_stays_as_it_is() {
         let no = ask(&server, &format!("replace b with {name}")).expect_err("it holds data");
         assert!(no.contains(said) && no.contains(name), "{no}");
         assert_eq!(std::fs::read(&path).expect("it is there"), before, "{name} is changed");
-        assert_eq!(server.status()["devices"]["m"]["health"], "whole", "the old leg serves on");
+        assert_eq!(server.status()["devices"]["m"]["health"], "healthy", "the old leg serves on");
     }
     // In its own place, too.
     let no = ask(&server, "replace b").expect_err("b is in use");

@@ -205,7 +205,7 @@ fn array(server: &Served) -> serde_json::Value {
 }
 
 fn wait_until_whole(server: &Served) {
-    common::wait_for("the array to be whole", || (array(server)["health"] == "whole").then_some(()));
+    common::wait_for("the array to be whole", || (array(server)["health"] == "healthy").then_some(()));
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_leg_is_replaced_by_another_file_while_it_serves() {
     let no = ask(&server, "replace file1 with 2.img").expect_err("it is another leg");
     assert!(no.contains("leg `file2` of this server already"), "{no}");
     assert!(ask(&server, "set-leader file1").expect_err("no leg leads").contains("no such command"));
-    assert_eq!(array(&server)["health"], "whole", "what is refused changes nothing");
+    assert_eq!(array(&server)["health"], "healthy", "what is refused changes nothing");
     ask(&server, "fail file1").expect("the others have everything");
     ask(&server, "replace file1 with a new one.img").expect("the others have everything");
     for block in (0..BLOCKS).step_by(3) {

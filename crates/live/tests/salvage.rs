@@ -154,7 +154,7 @@ fn a_leg_without_records_is_left_alone_until_it_is_given_back_blank() {
             let server = kind.start(dir.path(), true, false).expect("a blank leg is filled");
             wait_for("all legs", || {
                 let status = ctl::send(&server.control, &ctl::Command::Status).expect("it answers");
-                (status["devices"]["m"]["health"] == "whole").then_some(())
+                (status["devices"]["m"]["health"] == "healthy").then_some(())
             });
             check(&server, kind.kind);
             server.stop();
@@ -413,7 +413,7 @@ fn records_of_a_mirror_that_cannot_be_read_are_named() {
                     server.said
                 );
                 check(&server, kind.kind);
-                let health = if page == list { "whole" } else { "degraded" };
+                let health = if page == list { "healthy" } else { "degraded" };
                 assert_eq!(server.status()["devices"]["m"]["health"], health);
                 server.stop();
                 for (leg, bytes) in kind.legs.iter().zip(&made) {
@@ -429,7 +429,7 @@ fn records_of_a_mirror_that_cannot_be_read_are_named() {
                         .expect("it is ours");
                     let server = start(true, false, false).expect("a blank leg is filled");
                     wait_for("both legs", || {
-                        (server.status()["devices"]["m"]["health"] == "whole").then_some(())
+                        (server.status()["devices"]["m"]["health"] == "healthy").then_some(())
                     });
                     check(&server, kind.kind);
                     server.stop();
@@ -460,7 +460,7 @@ fn a_hybrid_disk_that_fails_says_so() {
             .for_each(|page| turn(dir.path(), "slc", page));
     }
     let process = Process::start(&stack, dir.path());
-    assert_eq!(process.status()["devices"]["m"]["health"], "whole");
+    assert_eq!(process.status()["devices"]["m"]["health"], "healthy");
     let mut client = Client::connect(&process.socket, "data");
     let mut block = 0;
     let failed = |process: &Process| process.status()["devices"]["m"]["health"] == "failed";

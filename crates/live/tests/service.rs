@@ -210,7 +210,7 @@ fn a_command_hears_what_changes() {
     say("fail b");
     common::wait_for("word of the failure", || so_far().contains("left-out m b").then_some(()));
     say("add b");
-    common::wait_for("word of the return", || so_far().ends_with("whole m \n").then_some(()));
+    common::wait_for("word of the return", || so_far().ends_with("healthy m \n").then_some(()));
     let all = so_far();
     for line in ["leg-faulty b ", "degraded m ", "leg-back b ", "used-again m b"] {
         assert!(all.lines().any(|heard| heard == line), "{line:?} in\n{all}");
@@ -246,7 +246,7 @@ fn what_is_told_to_prometheus_is_what_it_reads() {
     }
     let samples = |name: &str| pages.iter().any(|page| page.lines().any(|line| line.starts_with(name)));
     for name in [
-        "nandu_device_upkeep_left_bytes{",
+        "nandu_device_maintenance_left_bytes{",
         "nandu_leg_errno{",
         "nandu_tenant_read_bytes_limit{",
         "nandu_device_health{",

@@ -84,7 +84,7 @@ fn the_ssd_may_go_at_any_time_and_another_one_takes_its_place() {
         let events = dir.path().join("events.txt");
         let on_change = Some(format!("echo $NANDU_EVENT $NANDU_DEVICE $NANDU_LEG >> {}", events.display()));
         let server = Served::start(ServeOptions { on_change, ..options(&stack(), dir.path()) });
-        assert_eq!(status(&server)["health"], "whole");
+        assert_eq!(status(&server)["health"], "healthy");
         let mut client = Client::connect(&server.socket, "data");
         assert!(client.size > DISK - (1 << 20), "the capacity is that of the disk");
         for turn in 0..4 {
@@ -101,9 +101,9 @@ fn the_ssd_may_go_at_any_time_and_another_one_takes_its_place() {
             } else {
                 ask(&server, "add ssd").expect("it is of this set");
             }
-            health(&server, "whole");
+            health(&server, "healthy");
         }
-        for event in ["degraded m", "left-out m ssd", "used-again m ssd", "whole m"] {
+        for event in ["degraded m", "left-out m ssd", "used-again m ssd", "healthy m"] {
             wait_for(event, || {
                 std::fs::read_to_string(&events).ok()?.lines().any(|line| line.trim() == event).then_some(())
             });
@@ -145,7 +145,7 @@ fn the_ssd_may_go_at_any_time_and_another_one_takes_its_place() {
         let server = Served::start(again());
         let mut client = Client::connect(&server.socket, "data");
         blocks.check(&mut client);
-        assert_eq!(status(&server)["health"], "whole");
+        assert_eq!(status(&server)["health"], "healthy");
         client.disconnect();
         server.stop();
         // The disk alone has everything, at its own addresses.
@@ -198,7 +198,7 @@ fn a_strange_or_blank_ssd_is_left_out_and_said() {
         }
         ask(&server, "fail ssd").ok();
         ask(&server, "replace ssd").expect("a blank one may take its place");
-        health(&server, "whole");
+        health(&server, "healthy");
         server.stop();
     }
 }

@@ -1,9 +1,9 @@
 //! One stack, one load, one run.
 
 use crate::{Failure, Fit, Listener, Load, Precondition, Registry, Replay, RunResult, Stack, open};
+use nandu_experiment::console::Console;
 use nandu_experiment::race::{run, warn};
 use nandu_experiment::source::GenSetting;
-use nandu_experiment::talk::Talk;
 use nandu_stack::StackFile;
 use nandu_trace::Requests;
 use serde_json::Value;
@@ -140,7 +140,7 @@ impl Experiment {
     /// # Errors
     /// The requests cannot be had, do not fit, or the run does not take place.
     pub fn run(&self) -> Result<RunResult, Failure> {
-        self.run_for(Talk::SILENT)
+        self.run_for(Console::SILENT)
     }
 
     /// The same, while `listener` hears of progress, and may call it off. Its notes and warnings say what to know before believing the figures.
@@ -148,13 +148,13 @@ impl Experiment {
     /// # Errors
     /// As [`Experiment::run`]; its kind says where it was called off.
     pub fn watch(&self, listener: &dyn Listener) -> Result<RunResult, Failure> {
-        self.run_for(Talk::to(listener))
+        self.run_for(Console::to(listener))
     }
 
-    fn run_for(&self, talk: Talk) -> Result<RunResult, Failure> {
+    fn run_for(&self, console: Console) -> Result<RunResult, Failure> {
         let opened = open::Opened::of(self.stack()?, &self.source);
-        let row = run(opened, &self.replay, &self.registry, talk)?;
-        warn(std::slice::from_ref(&row), talk);
+        let row = run(opened, &self.replay, &self.registry, console)?;
+        warn(std::slice::from_ref(&row), console);
         Ok(row.result)
     }
 }

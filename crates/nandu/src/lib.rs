@@ -50,10 +50,10 @@ mod experiment;
 
 pub use experiment::Experiment;
 pub use nandu_base::{Declaration, Declared, Policy, Precondition, Registry};
+pub use nandu_experiment::console::{Console, Listener, Work};
 pub use nandu_experiment::failure::{Failure, Kind as FaultKind};
 pub use nandu_experiment::parallel::cores;
 pub use nandu_experiment::replay::{Load, Replay};
-pub use nandu_experiment::talk::{Listener, Talk, Work};
 pub use nandu_experiment::{advise, mrc, open, plan, race, reproduce, source, sweep, verdict, verify};
 pub use nandu_sim::{RunResult, builtin};
 pub use nandu_stack::{Stack, StackFile};
@@ -337,7 +337,7 @@ pub mod mapping {
 /// The first tenant that waits, which starves the others:
 ///
 /// ```
-/// use nandu::scheduler::{Board, Given, Next, Scheduler, SchedulerOptions, policy};
+/// use nandu::scheduler::{PendingRequests, Given, Next, Scheduler, SchedulerOptions, policy};
 /// use nandu::units::{Instant, TenantId};
 ///
 /// /// Its options: none.
@@ -360,9 +360,9 @@ pub mod mapping {
 /// struct FirstGroup;
 ///
 /// impl Scheduler for FirstGroup {
-///     fn next(&mut self, board: &Board, _now: Instant) -> Next {
-///         let waiting = (0..board.groups()).find(|&group| board.waiting_in(group) > 0);
-///         waiting.and_then(|group| board.first(group)).map_or(Next::Nothing, Next::Send)
+///     fn next(&mut self, pending: &PendingRequests, _now: Instant) -> Next {
+///         let waiting = (0..pending.groups()).find(|&group| pending.waiting_in(group) > 0);
+///         waiting.and_then(|group| pending.first(group)).map_or(Next::Nothing, Next::Send)
 ///     }
 ///     fn set_weight(&mut self, _: TenantId, _: u16) {}
 /// }
@@ -371,9 +371,9 @@ pub mod mapping {
 /// # let _ = registry;
 /// ```
 pub mod scheduler {
-    pub use nandu_queue::board::{Board, Class, Entry};
     pub use nandu_queue::machine::{Parts, queue};
     pub use nandu_queue::order::{Order, OrderConfig};
+    pub use nandu_queue::pending::{Class, Entry, PendingRequests};
     pub use nandu_queue::schedulers::{
         AnyScheduler, Given, Next, Scheduler, SchedulerConfig, SchedulerOptions, Schedulers, Weights, policy,
     };

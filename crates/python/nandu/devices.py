@@ -572,7 +572,7 @@ class QueueScheduler:
         async_requests: int | None = None
         """Requests that a turn of all else may send; 16 in Linux, by default any number. At least 1. Not with `slo`."""
         quantum: int | None = None
-        """Requests of one turn on their way. Default 8; at least 1. Not with `slo`."""
+        """Requests of one turn in flight. Default 8; at least 1. Not with `slo`."""
         slice_async: str | None = None
         """A turn of all else at weight 100. Default 40 ms, inside a die 400 us; more than 0."""
         slice_idle: str | None = None
@@ -582,7 +582,7 @@ class QueueScheduler:
         slices: Literal["classic", "slo"] | None = None
         """`classic` (default) or `slo`."""
         sync_first: bool | None = None
-        """Whether all else waits for reads on their way, and its turns end when a read comes. Default false. Not with `slo`."""
+        """Whether all else waits for reads in flight, and its turns end when a read comes. Default false. Not with `slo`."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Cffq(QueueSchedulerOptions):
@@ -616,7 +616,7 @@ class QueueScheduler:
         """Credits over channel queues."""
         _kind: ClassVar[str] = "vssd"
         channel_depth: int | None = None
-        """Requests on their way to one channel. Default 8; at least 1."""
+        """Requests in flight to one channel. Default 8; at least 1."""
         channels: int | None = None
         """Channels of the drive. Default 8; from 1 to 64."""
         credits: str | None = None
@@ -922,7 +922,7 @@ class SsdScheduler:
         async_requests: int | None = None
         """Requests that a turn of all else may send; 16 in Linux, by default any number. At least 1. Not with `slo`."""
         quantum: int | None = None
-        """Requests of one turn on their way. Default 8; at least 1. Not with `slo`."""
+        """Requests of one turn in flight. Default 8; at least 1. Not with `slo`."""
         slice_async: str | None = None
         """A turn of all else at weight 100. Default 40 ms, inside a die 400 us; more than 0."""
         slice_idle: str | None = None
@@ -932,7 +932,7 @@ class SsdScheduler:
         slices: Literal["classic", "slo"] | None = None
         """`classic` (default) or `slo`."""
         sync_first: bool | None = None
-        """Whether all else waits for reads on their way, and its turns end when a read comes. Default false. Not with `slo`."""
+        """Whether all else waits for reads in flight, and its turns end when a read comes. Default false. Not with `slo`."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Cffq(SsdSchedulerOptions):
@@ -966,7 +966,7 @@ class SsdScheduler:
         """Credits over channel queues."""
         _kind: ClassVar[str] = "vssd"
         channel_depth: int | None = None
-        """Requests on their way to one channel. Default 8; at least 1."""
+        """Requests in flight to one channel. Default 8; at least 1."""
         channels: int | None = None
         """Channels of the drive. Default 8; from 1 to 64."""
         credits: str | None = None
@@ -1453,11 +1453,11 @@ class Mirror(Device):
     description: str | None = None
     """What it is for."""
     failback: Literal["manual", "immediate"] | None = None
-    """Which leg leads when both are whole. Default "manual"."""
+    """Which leg leads when both are healthy. Default "manual"."""
     initial_sync: Literal["resync", "assume-clean"] | None = None
     """What is known of two blank legs. Default "resync"."""
     leg_queue_depth: Sequence[int] | None = None
-    """Requests for data under way at once on each leg. Default [0, 0]: no bound; at most 65535."""
+    """Requests for data in flight at once on each leg. Default [0, 0]: no bound; at most 65535."""
     mark_ahead: int | None = None
     """Regions that are marked ahead of a sequential writer. Default 8; 0 to 64."""
     max_dirty_regions: int | None = None
@@ -1473,7 +1473,7 @@ class Mirror(Device):
     resync_chunk: int | str | None = None
     """Bytes copied by one request of a resync. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB."""
     resync_depth: int | None = None
-    """Copies under way at once. Default 2; 1 to 64."""
+    """Copies in flight at once. Default 2; 1 to 64."""
     resync_rate: int | str | None = None
     """Bytes a second that a resync copies at most. Default 0: no limit; otherwise at least 4 KiB."""
     scrub: MirrorScrub | Mapping[str, Any] | None = None
@@ -1491,12 +1491,12 @@ class HeteroMirror(Device):
     bitmap_delay: str | None = None
     """A region without writes for this long is marked clean again. Default 5 s; 1 ms to 1 h."""
     critical_backlog: int | None = None
-    """Writes under way on one leg from which it is delayed, while the other has at most half as many; if that one was delayed, it is
+    """Writes in flight on one leg from which it is delayed, while the other has at most half as many; if that one was delayed, it is
     written directly from then on. Default 0: never; at most 65535."""
     delay_batch: int | str | None = None
     """Longest write that adjacent ones are joined to. Default 256 KiB; 4 KiB to 16 MiB."""
     delay_depth: int | None = None
-    """Delayed writes under way at once on a leg. Default 4, with "fifo" 1; 1 to 256."""
+    """Delayed writes in flight at once on a leg. Default 4, with "fifo" 1; 1 to 256."""
     delay_order: Literal["fifo", "elevator"] | None = None
     """In which order a delayed leg catches up. Default "elevator"."""
     description: str | None = None
@@ -1504,7 +1504,7 @@ class HeteroMirror(Device):
     dispatch: Literal["serial", "pipelined"] | None = None
     """How many requests are served at once. Default "pipelined"."""
     failback: Literal["manual", "immediate"] | None = None
-    """Which leg leads when both are whole. Default "manual"."""
+    """Which leg leads when both are healthy. Default "manual"."""
     flush_scope: Literal["all-legs", "leader"] | None = None
     """What a flush covers. Default "all-legs"."""
     hedge_after: str | None = None
@@ -1513,7 +1513,7 @@ class HeteroMirror(Device):
     initial_sync: Literal["resync", "assume-clean"] | None = None
     """What is known of two blank legs. Default "resync"."""
     leg_queue_depth: Sequence[int] | None = None
-    """Requests for data under way at once on each leg. Default [0, 0]: no bound; at most 65535."""
+    """Requests for data in flight at once on each leg. Default [0, 0]: no bound; at most 65535."""
     mark_ahead: int | None = None
     """Regions that are marked ahead of a sequential writer. Default 8; 0 to 64."""
     max_dirty_regions: int | None = None
@@ -1536,7 +1536,7 @@ class HeteroMirror(Device):
     resync_chunk: int | str | None = None
     """Bytes copied by one request of a resync. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB."""
     resync_depth: int | None = None
-    """Copies under way at once. Default 2; 1 to 64."""
+    """Copies in flight at once. Default 2; 1 to 64."""
     resync_rate: int | str | None = None
     """Bytes a second that a resync copies at most. Default 0: no limit; otherwise at least 4 KiB."""
     scrub: HeteroMirrorScrub | Mapping[str, Any] | None = None
@@ -1634,7 +1634,7 @@ class Cache(Device):
     prefetch: CachePrefetchOptions | str | Mapping[str, Any] | None = None
     """What is read ahead. Default: segments."""
     prefetch_depth: int | None = None
-    """Reads ahead that may be on their way. More are refused. Default 16, from 0 to 4096."""
+    """Reads ahead that may be in flight. More are refused. Default 16, from 0 to 4096."""
     replacement: CacheReplacementOptions | str | Mapping[str, Any] | None = None
     """Who goes when memory is short. Default: adaptive culling."""
     segment_size: int | str | None = None
@@ -1719,7 +1719,7 @@ class Queue(Device):
     cost: QueueCostOptions | str | Mapping[str, Any] | None = None
     """What a request is taken to cost."""
     depth: int | None = None
-    """Requests on their way below at a time. Default: what the device below takes; 1 with `anticipatory`. From 1 to 65536."""
+    """Requests in flight below at a time. Default: what the device below takes; 1 with `anticipatory`. From 1 to 65536."""
     description: str | None = None
     """What it is for."""
     latency_window: str | None = None

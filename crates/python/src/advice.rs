@@ -38,7 +38,7 @@ pub fn advise(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Option<String>, Said)> {
     let registry = registry();
-    let ((text, best), said) = work(py, progress, move |talk| {
+    let ((text, best), said) = work(py, progress, move |console| {
         let wrong = |key: &'static str| move |why: String| Failure::input(format!("`{key}`: {why}"));
         let load = |trace: &Trace| replay_of(Some(trace), options.clone());
         let tenants = tenants.iter().map(|(name, trace)| Ok((name.clone(), load(trace)?)));
@@ -59,11 +59,11 @@ pub fn advise(
             threads: threads(wanted.jobs),
             out: wanted.out,
         };
-        let advisor = advice::Advisor::prepare(&asked, &registry, talk)?;
+        let advisor = advice::Advisor::prepare(&asked, &registry, console)?;
         let found = advisor.find()?;
         let said = advice::Advice::of(&advisor, &found)?;
         advisor.ends();
-        said.cautions().iter().for_each(|caution| caution.say(talk));
+        said.cautions().iter().for_each(|caution| caution.say(console));
         Ok((json(&said)?, advice::winner(&advisor, &found, &said)?))
     })?;
     Ok((text, best, said))

@@ -8,8 +8,8 @@ use crate::trace::{Trace, replay_of};
 use crate::work::{Said, work};
 use nandu::plan::{Common, extended, plan};
 use nandu::race::{Race, compare as race_of, run as run_one};
-use nandu::reproduce::lab::Lab;
 use nandu::reproduce::record::{Form, Record};
+use nandu::reproduce::runner::Runner;
 use nandu::sim::tap::{Ended, Look, Tap, run_tapped};
 use nandu::sim::verify::{VerifyOptions, verify as run_seeds};
 use nandu::units::{Op, Phase};
@@ -85,27 +85,27 @@ pub fn run(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Option<Table>, Said)> {
     let registry = registry();
-    let ((text, table), said) = work(py, progress, move |talk| {
+    let ((text, table), said) = work(py, progress, move |console| {
         let replay = replay_of(trace.as_ref(), options)?;
         let opened = stack.open()?;
-        opened.remarks().into_iter().for_each(|line| talk.note(line));
+        opened.remarks().into_iter().for_each(|line| console.note(line));
         if !log {
-            let row = run_one(opened, &replay, &registry, talk)?;
-            nandu::race::warn(std::slice::from_ref(&row), talk);
+            let row = run_one(opened, &replay, &registry, console)?;
+            nandu::race::warn(std::slice::from_ref(&row), console);
             return Ok((json(&row.result)?, None));
         }
         let (seed, precondition) = (replay.seed(), replay.precondition());
         let mut plans =
-            plan(vec![opened], &replay, Common { seed, precondition, registry: &registry, talk })?;
+            plan(vec![opened], &replay, Common { seed, precondition, registry: &registry, console })?;
         let mut plan = plans.remove(0);
         extended(&mut plan.options, replay.extend);
         let stack = &plan.opened.stack;
-        let bar = talk.runs([plan.length()]);
+        let bar = console.runs([plan.length()]);
         let seen = run_tapped(stack, &plan.options, Log::default(), Look::default(), bar.follow())?;
         let export = |w: &nandu::sim::RunWorkload| stack.exports[w.export].name.clone();
         let exports: Vec<String> = plan.options.workloads.iter().map(export).collect();
         let rows = verdict::rows(vec![(plan.opened.label.clone(), seen.result)]);
-        nandu::race::warn(&rows, talk);
+        nandu::race::warn(&rows, console);
         Ok((json(&rows[0].result)?, Some(seen.tap.table(&exports))))
     })?;
     Ok((text, table, said))
@@ -123,15 +123,15 @@ pub fn compare(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Said)> {
     let registry = registry();
-    work(py, progress, move |talk| {
+    work(py, progress, move |console| {
         let replay = replay_of(trace.as_ref(), options)?;
         let mut opened = stacks.iter().map(Stack::open).collect::<Result<Vec<_>, _>>()?;
         nandu::race::tell_apart(&mut opened);
         for stack in &opened {
-            stack.remarks().iter().for_each(|line| talk.note(format!("{}: {line}", stack.label)));
+            stack.remarks().iter().for_each(|line| console.note(format!("{}: {line}", stack.label)));
         }
-        let rows = race_of(opened, &replay, (threads(jobs), false), &registry, talk)?;
-        nandu::race::warn(&rows, talk);
+        let rows = race_of(opened, &replay, (threads(jobs), false), &registry, console)?;
+        nandu::race::warn(&rows, console);
         json(&Race::of(&rows))
     })
 }
@@ -164,8 +164,8 @@ pub fn mrc(
         repeat: repeat.max(1),
         threads: threads(jobs),
     };
-    work(py, progress, move |talk| {
-        let (name, trace) = (trace.name(), trace.requests(seed, talk)?);
+    work(py, progress, move |console| {
+        let (name, trace) = (trace.name(), trace.requests(seed, console)?);
         json(&curves::curves(trace, &name, &asked)?.to_json())
     })
 }
@@ -185,7 +185,7 @@ pub fn verify(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Said)> {
     let registry = registry();
-    work(py, progress, move |talk| {
+    work(py, progress, move |console| {
         let shape = verified::shape(what.as_deref(), None, &registry)?;
         let (shape, divided_by) = if full_size { (shape, None) } else { shape.shrunk(&registry) };
         let options = VerifyOptions {
@@ -198,7 +198,7 @@ pub fn verify(
             registry,
             ..VerifyOptions::default()
         };
-        let bar = talk.bar(seeds, "seeds");
+        let bar = console.bar(seeds, "seeds");
         let report = run_seeds(&options, |_| bar.add(1))?;
         json(&verified::record(&options, &report, divided_by))
     })
@@ -221,11 +221,11 @@ pub fn reproduce(
     let chosen = paper.map(papers::paper).transpose();
     let chosen = chosen.map_err(|failure| raised(py, &failure))?;
     let registry = registry();
-    work(py, progress, move |talk| {
+    work(py, progress, move |console| {
         let form = Form::of(requests, quick);
         let all = papers::PAPERS.iter().filter(|p| chosen.is_none_or(|c| c.name == p.name));
         let done = all.map(|paper| {
-            let lab = Lab {
+            let runner = Runner {
                 seed,
                 requests: requests.unwrap_or(if quick { paper.quick } else { paper.requests }),
                 recorded: recorded.iter().cloned().collect(),
@@ -234,9 +234,9 @@ pub fn reproduce(
                 only: Vec::new(),
                 quick: form == Form::Quick,
                 instead: Vec::new(),
-                talk,
+                console,
             };
-            paper.reproduce(&lab)
+            paper.reproduce(&runner)
         });
         let done = done.collect::<Result<Vec<_>, _>>()?;
         json(&done.iter().map(|r| Record::of(r, form)).collect::<Vec<_>>())

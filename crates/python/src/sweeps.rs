@@ -7,7 +7,7 @@ use crate::stack::Stack;
 use crate::trace::{Trace, replay_of};
 use crate::work::{Said, work};
 use nandu::sweep::{self as sweeps, Bench, Journal, Prepared, Question, Record, Survey};
-use nandu::{Failure, Talk};
+use nandu::{Console, Failure};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -75,9 +75,9 @@ impl Asked {
 }
 
 /// What came out, as the command prints it, with what to know before believing it.
-fn told(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<String, Failure> {
+fn told(prepared: &Prepared, bench: &Bench<'_>, console: Console) -> Result<String, Failure> {
     let outcome = prepared.outcome(bench);
-    prepared.cautions(&outcome).iter().for_each(|caution| caution.say(talk));
+    prepared.cautions(&outcome).iter().for_each(|caution| caution.say(console));
     json(&prepared.record(&outcome))
 }
 
@@ -92,21 +92,21 @@ pub fn sweep(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Said)> {
     let registry = registry();
-    work(py, progress, move |talk| {
+    work(py, progress, move |console| {
         let (question, folders) = asked.question(trace.as_ref(), options)?;
-        let prepared = question.prepare(&registry, talk)?;
+        let prepared = question.prepare(&registry, console)?;
         let (mut bench, program) = (prepared.bench(), sweeps::program()?);
         let mut journal = None;
         if let Some(folder) = &folders.out {
             let (own, lines) = bench.resume(folder, &program)?;
-            sweeps::damaged(folder, lines, talk);
+            sweeps::damaged(folder, lines, console);
             journal = Some(own);
         }
         for folder in &folders.from {
-            sweeps::damaged(folder, bench.take_from(folder, &program, journal.as_mut())?, talk);
+            sweeps::damaged(folder, bench.take_from(folder, &program, journal.as_mut())?, console);
         }
-        prepared.measure(&mut bench, journal, talk)?;
-        told(&prepared, &bench, talk)
+        prepared.measure(&mut bench, journal, console)?;
+        told(&prepared, &bench, console)
     })
 }
 
@@ -136,24 +136,24 @@ impl Points {
         seen: Option<String>,
     ) -> PyResult<Points> {
         let registry = registry();
-        let (made, said) = work(py, None, move |talk| {
+        let (made, said) = work(py, None, move |console| {
             let (question, folders) = asked.question(trace.as_ref(), options)?;
             let seen = seen.map(|text| serde_json::from_str::<Survey>(&text)).transpose();
             let seen = seen.map_err(|e| Failure::failed(format!("what was seen of the points: {e}")))?;
-            let prepared = question.prepare_surveyed(&registry, talk, seen)?;
+            let prepared = question.prepare_surveyed(&registry, console, seen)?;
             let (mut known, mut journal, program) = (Vec::new(), None, sweeps::program()?);
             if let Some(folder) = &folders.out {
                 let (own, lines) = Journal::open(folder, &program, |record| known.push(record))?;
-                sweeps::damaged(folder, lines, talk);
+                sweeps::damaged(folder, lines, console);
                 journal = Some(own);
             }
             for folder in &folders.from {
                 let lines = Journal::read(folder, &program, |record| known.push(record))?;
-                sweeps::damaged(folder, lines, talk);
+                sweeps::damaged(folder, lines, console);
             }
             let mut bench = prepared.bench();
             known.iter().for_each(|record| bench.take(record));
-            prepared.say_known(&bench, talk);
+            prepared.say_known(&bench, console);
             drop(bench);
             Ok((prepared, journal, known))
         })?;
@@ -178,9 +178,9 @@ impl Points {
     /// Measures one point; returns its record.
     fn measure(&self, py: Python<'_>, point: usize) -> PyResult<String> {
         let prepared = Arc::clone(&self.prepared);
-        let (record, _) = work(py, None, move |talk| {
+        let (record, _) = work(py, None, move |console| {
             let bench = prepared.bench();
-            let bar = talk.runs([nandu::sim::run::length(&prepared.options)]);
+            let bar = console.runs([nandu::sim::run::length(&prepared.options)]);
             let record = bench.record(point, &|more| bar.add(more))?;
             serde_json::to_string(&record).map_err(|e| Failure::failed(format!("JSON: {e}")))
         })?;
@@ -206,10 +206,10 @@ impl Points {
     fn told(&self, py: Python<'_>) -> PyResult<(String, Said)> {
         let (prepared, known) = (Arc::clone(&self.prepared), std::mem::take(&mut *locked(&self.known)));
         *locked(&self.journal) = None;
-        let (text, said) = work(py, None, move |talk| {
+        let (text, said) = work(py, None, move |console| {
             let mut bench = prepared.bench();
             known.iter().for_each(|record| bench.take(record));
-            told(&prepared, &bench, talk)
+            told(&prepared, &bench, console)
         })?;
         Ok((text, [self.said.clone(), said].concat()))
     }

@@ -9,7 +9,7 @@ use nandu::format::{Builder, Line};
 use nandu::source::{GenSetting, Wanted};
 use nandu::trace::{Arrival, Meta, Requests};
 use nandu::units::Op;
-use nandu::{Failure, FaultKind, Load, Replay, Talk};
+use nandu::{Console, Failure, FaultKind, Load, Replay};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -37,7 +37,7 @@ impl Trace {
     }
 
     /// Its requests.
-    pub fn requests(&self, seed: u64, talk: Talk) -> Result<Requests, Failure> {
+    pub fn requests(&self, seed: u64, console: Console) -> Result<Requests, Failure> {
         match &self.0 {
             Origin::Held(requests) => Ok(requests.clone()),
             Origin::Named(replay) => {
@@ -51,7 +51,7 @@ impl Trace {
                     seed,
                     room: None,
                 };
-                nandu::source::requests(&wanted, &registry(), talk)
+                nandu::source::requests(&wanted, &registry(), console)
             }
         }
     }
@@ -300,7 +300,7 @@ impl Trace {
     #[pyo3(signature = (seed=1))]
     fn to_table(&self, py: Python<'_>, seed: u64) -> PyResult<Table> {
         let own = self.clone();
-        let make = move |talk: Talk| Ok(table_of(&own.requests(seed, talk)?.into_trace()));
+        let make = move |console: Console| Ok(table_of(&own.requests(seed, console)?.into_trace()));
         Ok(work(py, None, make)?.0)
     }
 }

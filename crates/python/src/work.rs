@@ -3,7 +3,7 @@
 
 use crate::failure::raised;
 use crate::policy::exception;
-use nandu::{Failure, Listener, Talk, Work};
+use nandu::{Console, Failure, Listener, Work};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,13 +75,13 @@ impl Work for Shared {
 pub fn work<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
-    work: impl FnOnce(Talk) -> Result<T, Failure> + Send + 'static,
+    work: impl FnOnce(Console) -> Result<T, Failure> + Send + 'static,
 ) -> PyResult<(T, Said)> {
     let watch = Arc::new(Watch::default());
     let (done, ended) = channel();
     let theirs = Arc::clone(&watch);
     std::thread::spawn(move || {
-        let made = catch_unwind(AssertUnwindSafe(|| work(Talk::to(&*theirs))));
+        let made = catch_unwind(AssertUnwindSafe(|| work(Console::to(&*theirs))));
         // Nobody waits any more when it was called off.
         let _ = done.send(made);
     });

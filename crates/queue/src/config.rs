@@ -22,7 +22,7 @@ pub struct QueueConfig {
     /// others have an order of their own.
     #[serde(default)]
     pub order: OrderConfig,
-    /// Requests on their way below at a time. Default: what the device below takes; 1 with `anticipatory`. From 1 to 65536.
+    /// Requests in flight below at a time. Default: what the device below takes; 1 with `anticipatory`. From 1 to 65536.
     #[schemars(range(min = 1, max = 65_536))]
     pub depth: Option<u32>,
     /// What a request is taken to cost.
@@ -66,7 +66,7 @@ pub fn kind() -> Kind {
 impl QueueConfig {
     fn check(&self) -> Result<(), BuildError> {
         if self.depth.is_some_and(|d| d == 0 || d > 65_536) {
-            return Err(BuildError::at("depth", "1 to 65536 requests can be on their way"));
+            return Err(BuildError::at("depth", "1 to 65536 requests can be in flight"));
         }
         if self.latency_window == Span::ZERO {
             return Err(BuildError::at("latency_window", "must be greater than 0"));

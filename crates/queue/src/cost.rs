@@ -8,7 +8,7 @@
 //! Costs are nanoseconds of one die. Slices, credits and quanta that a scheduler is given as times are amounts of the same: with
 //! `bytes`, where a byte is a nanosecond, 100 us are 24 pages, and 10 ms are 2441.
 
-use crate::board::Class;
+use crate::pending::Class;
 use nandu_base::Span;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! `queue`: tenants that share the device below, and who goes next.
 //!
-//! A request from above is admitted by the [throttle](crate::throttle), waits on the [board](crate::board), and is sent when
+//! A request from above is admitted by the [throttle](crate::throttle), waits among the [pending ones](crate::pending), and is sent when
 //! the [scheduler](crate::schedulers) says so and fewer than `depth` are on their way. Its end comes back the same way. Time
 //! spent here counts as waiting for a queue slot in the critical path.
 //!
@@ -9,8 +9,8 @@
 //!
 //! Cost: one child request for each request, and the scheduler's. RAM: about 100 bytes for a waiting request, once.
 
-use crate::board::{Board, Class, Entry};
 use crate::cost::CostConfig;
+use crate::pending::{Class, Entry, PendingRequests};
 use crate::schedulers::{Next, Scheduler};
 use crate::tally::Tally;
 use crate::throttle::Throttle;
@@ -47,7 +47,7 @@ pub fn queue<S: Scheduler>(scheduler: S, lanes: bool, parts: Parts<'_>) -> Box<d
 /// A fair queue.
 struct Queue<S> {
     scheduler: S,
-    board: Board,
+    pending: PendingRequests,
     throttle: Throttle,
     limits: Limits,
     depth: u32,
@@ -77,7 +77,7 @@ impl<S: Scheduler> Queue<S> {
     fn boxed(scheduler: S, parts: Parts<'_>) -> Box<dyn Machine> {
         let tenants = parts.tenants.len();
         Box::new(Queue {
-            board: Board::new(scheduler.groups(tenants), tenants, scheduler.by_address()),
+            pending: PendingRequests::new(scheduler.groups(tenants), tenants, scheduler.by_address()),
             throttle: Throttle::new(parts.tenants, parts.burst, parts.window, parts.depth),
             scheduler,
             limits: parts.limits,
@@ -116,8 +116,8 @@ impl<S: Scheduler> Queue<S> {
     }
 
     fn put_up(&mut self, entry: Entry, cx: &Cx<'_>) {
-        let slot = self.board.add(Entry { arrived: cx.now, ..entry });
-        self.scheduler.arrived(slot, &self.board, cx.now);
+        let slot = self.pending.add(Entry { arrived: cx.now, ..entry });
+        self.scheduler.arrived(slot, &self.pending, cx.now);
     }
 
     /// Sends what may go.
@@ -125,26 +125,29 @@ impl<S: Scheduler> Queue<S> {
         if let Some((since, tenant)) = self.idle.take() {
             self.tally.idled(tenant, cx.now.since(since));
         }
-        while self.board.out() < self.depth && self.board.waiting() > 0 {
-            match self.scheduler.next(&self.board, cx.now) {
+        while self.pending.out() < self.depth && self.pending.waiting() > 0 {
+            match self.scheduler.next(&self.pending, cx.now) {
                 Next::Send(slot) => {
-                    let is_contended = self.board.is_contended();
-                    let entry = self.board.take(slot);
+                    let is_contended = self.pending.is_contended();
+                    let entry = self.pending.take(slot);
                     self.tally.sent(entry.tenant, entry.cost, is_contended);
                     self.send(entry, cx);
                 }
                 Next::Until(at, tenant) => {
                     self.wake(TURN, at, cx);
-                    self.idle = (self.board.out() == 0).then_some((cx.now, tenant));
+                    self.idle = (self.pending.out() == 0).then_some((cx.now, tenant));
                     break;
                 }
                 Next::Nothing => {
-                    assert!(self.board.out() > 0, "requests wait, but nothing that could end is on its way");
+                    assert!(
+                        self.pending.out() > 0,
+                        "requests wait, but nothing that could end is on its way"
+                    );
                     break;
                 }
             }
         }
-        self.waits.waiting_max = self.waits.waiting_max.max(u64::from(self.board.waiting()));
+        self.waits.waiting_max = self.waits.waiting_max.max(u64::from(self.pending.waiting()));
         if let Some(at) = self.throttle.next_release(cx.now) {
             self.wake(RELEASE, at, cx);
         }
@@ -174,7 +177,7 @@ impl<S: Scheduler> Queue<S> {
             }
             let write = cx.requests[entry.id].op == Op::Write;
             if self.cuts_short && write && self.waits.waited.is_multiple_of(STRIKE / 8) {
-                self.board.came_back(&entry);
+                self.pending.came_back(&entry);
                 self.throttle.done(&entry, entry.arrived, cx.now);
                 cx.finish(entry.id);
                 return;
@@ -226,8 +229,8 @@ impl<S: Scheduler> Machine for Queue<S> {
         let (parent, child) = cx.requests.pair(entry.id, id);
         parent.absorb(child, Phase::Queue);
         parent.error = error;
-        self.board.came_back(&entry);
-        self.scheduler.done(&entry, &self.board, cx.now);
+        self.pending.came_back(&entry);
+        self.scheduler.done(&entry, &self.pending, cx.now);
         self.throttle.done(&entry, entry.arrived, cx.now);
         while let Some(entry) = self.throttle.release(cx.now) {
             self.put_up(entry, cx);
@@ -253,7 +256,7 @@ impl<S: Scheduler> Machine for Queue<S> {
     }
 
     fn is_busy(&self, peek: &Peek<'_>) -> bool {
-        self.board.waiting() > 0 || peek.is_busy(0)
+        self.pending.waiting() > 0 || peek.is_busy(0)
     }
 
     fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
@@ -286,12 +289,12 @@ impl<S: Scheduler> Machine for Queue<S> {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        if self.board.is_sound() {
+        if self.pending.is_sound() {
             return Ok(());
         }
         Err(Violation {
             invariant: "conservation",
-            what: "requests on the board and their counts differ".into(),
+            what: "requests on the pending and their counts differ".into(),
         })
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! Cost: O(1) for `fifo` and `reads-first`, O(log n) for the others. RAM: 24 bytes for a group.
 
-use crate::board::{Board, Class, Entry};
+use crate::pending::{Class, Entry, PendingRequests};
 use nandu_base::ByteLen;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -67,7 +67,7 @@ fn run() -> u32 {
 }
 
 impl OrderConfig {
-    /// Whether the board must know its requests by address.
+    /// Whether pending requests must be known by address.
     pub fn by_address(&self) -> bool {
         matches!(self, OrderConfig::IrbwFifo { .. } | OrderConfig::Bp { .. })
     }
@@ -109,43 +109,43 @@ impl Order {
     }
 
     /// The request of `group` that goes next; `None` when none waits.
-    pub fn pick(&self, board: &Board, group: usize) -> Option<u32> {
-        let read = board.oldest(group, Class::Read);
+    pub fn pick(&self, pending: &PendingRequests, group: usize) -> Option<u32> {
+        let read = pending.oldest(group, Class::Read);
         match self.config {
-            OrderConfig::Fifo => board.first(group),
+            OrderConfig::Fifo => pending.first(group),
             OrderConfig::ReadsFirst { max_read_bypass: ahead } => {
                 let may_pass = self.last[group].run < ahead;
-                read.filter(|_| may_pass).or(board.first(group))
+                read.filter(|_| may_pass).or(pending.first(group))
             }
             OrderConfig::Bp { erase_unit: unit, bundle_max: run } => {
-                self.of_last_unit(board, group, unit.0, run).or(board.first(group))
+                self.of_last_unit(pending, group, unit.0, run).or(pending.first(group))
             }
             OrderConfig::IrbwFifo { erase_unit: unit, bundle_max: run, reads_first } => {
-                let begun = self.of_last_unit(board, group, unit.0, run);
-                begun.or(read.filter(|_| reads_first)).or(board.first(group))
+                let begun = self.of_last_unit(pending, group, unit.0, run);
+                begun.or(read.filter(|_| reads_first)).or(pending.first(group))
             }
         }
     }
 
     /// A write that waits in the unit of the last one, while the run may go on.
-    fn of_last_unit(&self, board: &Board, group: usize, unit: u64, run: u32) -> Option<u32> {
+    fn of_last_unit(&self, pending: &PendingRequests, group: usize, unit: u64, run: u32) -> Option<u32> {
         let last = self.last[group];
         if last.run == 0 || last.run >= run {
             return None;
         }
-        let slot = board.at_or_after(group, Class::Write, last.unit * unit)?;
-        (board.get(slot).start / unit == last.unit).then_some(slot)
+        let slot = pending.at_or_after(group, Class::Write, last.unit * unit)?;
+        (pending.get(slot).start / unit == last.unit).then_some(slot)
     }
 
-    /// `entry` is sent; it is on the board for the last time.
-    pub fn sent(&mut self, entry: &Entry, board: &Board) {
+    /// `entry` is sent; it is pending for the last time.
+    pub fn sent(&mut self, entry: &Entry, pending: &PendingRequests) {
         if let OrderConfig::ReadsFirst { .. } = self.config {
             let passed = &mut self.last[entry.group as usize].run;
-            let is_older = |slot: u32| board.get(slot).number < entry.number;
+            let is_older = |slot: u32| pending.get(slot).number < entry.number;
             match entry.class {
                 Class::Write => *passed = 0,
                 Class::Read => {
-                    let passes = board.oldest(entry.group as usize, Class::Write).is_some_and(is_older);
+                    let passes = pending.oldest(entry.group as usize, Class::Write).is_some_and(is_older);
                     *passed = passed.saturating_add(u32::from(passes));
                 }
             }
@@ -174,9 +174,9 @@ mod tests {
 
     /// Sends everything; the first bytes in the order in which they went.
     fn order(config: OrderConfig, requests: &[(Class, u64)]) -> Vec<u64> {
-        let mut board = Board::new(1, 1, config.by_address());
+        let mut pending = PendingRequests::new(1, 1, config.by_address());
         for &(class, start) in requests {
-            board.add(Entry {
+            pending.add(Entry {
                 id: ReqId(0),
                 tenant: TenantId(0),
                 class,
@@ -191,9 +191,9 @@ mod tests {
         }
         let mut order = Order::new(config, 1);
         let mut out = Vec::new();
-        while let Some(slot) = order.pick(&board, 0) {
-            order.sent(board.get(slot), &board);
-            out.push(board.take(slot).start);
+        while let Some(slot) = order.pick(&pending, 0) {
+            order.sent(pending.get(slot), &pending);
+            out.push(pending.take(slot).start);
         }
         out
     }

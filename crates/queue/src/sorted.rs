@@ -1,6 +1,6 @@
 //! Waiting requests in the order of their first byte: what an elevator walks along.
 //!
-//! A treap over the slots of the [board](crate::board): a binary search tree by (first byte, slot) that is at the same time
+//! A treap over the slots of the [pending requests](crate::pending): a binary search tree by (first byte, slot) that is at the same time
 //! a heap by a fixed scramble of the slot, which keeps it balanced without randomness. (Seidel and Aragon, "Randomized
 //! search trees", Algorithmica 16, 1996.)
 //!

@@ -15,7 +15,7 @@
 //!
 //! Cost: O(1) for a request, O(tenants) at the end of a window and for the next alarm. RAM: 120 bytes for a tenant.
 
-use crate::board::{Class, Entry};
+use crate::pending::{Class, Entry};
 use nandu_base::{Instant, Span, TenantId, TenantShare};
 use std::collections::VecDeque;
 

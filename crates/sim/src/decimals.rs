@@ -3,6 +3,7 @@
 //! A thousandth has a shortest decimal of three places, so that the same figure is the same text on every machine.
 
 use serde::ser::{SerializeSeq, Serializer};
+use std::collections::BTreeMap;
 
 fn decimal(thousandths: i128) -> f64 {
     thousandths as f64 / 1000.0
@@ -46,6 +47,14 @@ pub fn named<S: Serializer, N: Copy + Into<i128>>(
         out.serialize_element(&(name, decimal((*n).into())))?;
     }
     out.end()
+}
+
+/// Figures by a name.
+pub fn map<S: Serializer>(
+    thousandths: &BTreeMap<&'static str, u64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(thousandths.iter().map(|(name, &n)| (name, decimal(n.into()))))
 }
 
 #[cfg(test)]

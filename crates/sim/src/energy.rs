@@ -14,9 +14,9 @@
 
 use crate::decimals;
 use nandu_base::{EnergyPart, Instant, WearRegion};
-use nandu_stack::Graph;
+use nandu_stack::{Graph, Stack};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One state of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -61,7 +61,13 @@ pub struct Life {
     /// In bytes that the host writes, JESD218's terabytes written.
     #[serde(rename = "tbw_bytes")]
     pub host_bytes: u64,
+    /// DWPD: as often as the host may write all exports full on each of [`WARRANTY_DAYS`] until then, in thousandths; absent where they hold nothing.
+    #[serde(rename = "dwpd", serialize_with = "decimals::option")]
+    pub dwpd_thousandths: Option<u64>,
 }
+
+/// Five years, the warranty over which makers of drives mostly quote DWPD. JESD218 has years of 365 days in it.
+pub const WARRANTY_DAYS: u64 = 5 * 365;
 
 /// A region of flash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -149,14 +155,21 @@ pub(crate) fn energy<'a>(
 }
 
 /// The flash of all devices; `None` when there is none.
-pub(crate) fn lifetime(graph: &Graph, written: u64, duration_ns: u64) -> Option<LifetimeResult> {
+pub(crate) fn lifetime(
+    graph: &Graph,
+    stack: &Stack,
+    written: u64,
+    duration_ns: u64,
+) -> Option<LifetimeResult> {
     let mut found: Vec<(u32, WearRegion)> = Vec::new();
     for node in 0..graph.len() as u32 {
         let mut regions = Vec::new();
         graph.machine(node).wear(&mut regions);
         found.extend(regions.into_iter().map(|region| (node, region)));
     }
-    let rate = Rate { written, duration_ns };
+    let served: BTreeSet<u32> = stack.exports.iter().map(|export| export.node).collect();
+    let capacity = served.iter().map(|&node| graph.limits(node).capacity.0).sum();
+    let rate = Rate { written, duration_ns, capacity };
     let regions: Vec<WearRegion> = found.iter().map(|&(_, region)| region).collect();
     (!found.is_empty()).then(|| LifetimeResult {
         host_bytes_written: written,
@@ -204,6 +217,8 @@ fn unluckiest(blocks: u64, erases: u64) -> u32 {
 struct Rate {
     written: u64,
     duration_ns: u64,
+    /// Bytes that hosts see.
+    capacity: u64,
 }
 
 /// Parts of the endurance that are told apart.
@@ -222,9 +237,12 @@ impl Rate {
         let times = |of: u64| u128::from(of).saturating_mul(WHOLE).checked_div(worn);
         // A year has 31,557,600 s.
         let years_thousandths = times(self.duration_ns)? / 31_557_600_000_000;
+        let host_bytes = times(self.written)?.min(most);
+        let dwpd = (host_bytes * 1000).checked_div(u128::from(self.capacity) * u128::from(WARRANTY_DAYS));
         Some(Life {
             years_thousandths: years_thousandths.min(most) as u64,
-            host_bytes: times(self.written)?.min(most) as u64,
+            host_bytes: host_bytes as u64,
+            dwpd_thousandths: dwpd.map(|dwpd| dwpd.min(most) as u64),
         })
     }
 
@@ -294,7 +312,7 @@ mod tests {
     fn the_two_readings_differ_when_one_region_takes_the_wear() {
         // A year in which the host writes 1 TB: SLC (50,000 cycles, 100 blocks) is erased 50,000 times, MLC (10,000 cycles,
         // 300 blocks) 30,000 times. Each alone: 100 years, 100 years.
-        let rate = Rate { written: 1_000_000_000_000, duration_ns: 31_557_600_000_000_000 };
+        let rate = Rate { written: 1_000_000_000_000, duration_ns: 31_557_600_000_000_000, capacity: 0 };
         let even = [region(1, 100, 50_000, 50_000), region(2, 300, 10_000, 30_000)];
         let years =
             |life: Option<Life>| life.map(|l| (l.years_thousandths, l.host_bytes / 1_000_000_000_000));
@@ -309,9 +327,23 @@ mod tests {
         assert_eq!(rate.mean_life(&[region(1, 100, 0, 10)]), None);
     }
 
+    /// 100 blocks of 3,000 cycles are erased 3,000 times while the host writes 1 TB: 100 times that is 100 TB. A drive of 100 GB is full a thousand
+    /// times then, in 1,825 days: 0.547 times a day.
+    #[test]
+    fn full_writes_a_day_are_those_of_five_years() {
+        let rate = |capacity| Rate { written: 1_000_000_000_000, duration_ns: 1_000_000_000, capacity };
+        let worn = region(3, 100, 3000, 3000);
+        let life = |capacity| rate(capacity).life(&worn).expect("it wears");
+        assert_eq!((life(0).host_bytes, life(0).dwpd_thousandths), (100_000_000_000_000, None));
+        assert_eq!(life(100_000_000_000).dwpd_thousandths, Some(547));
+        assert_eq!(life(1_000_000_000_000).dwpd_thousandths, Some(54));
+        let json = serde_json::to_value(life(100_000_000_000)).expect("it is JSON");
+        assert_eq!(json["dwpd"], 0.547);
+    }
+
     #[test]
     fn the_most_worn_block_ends_as_much_earlier_as_it_is_worn_more() {
-        let rate = Rate { written: 1_000_000_000_000, duration_ns: 31_557_600_000_000_000 };
+        let rate = Rate { written: 1_000_000_000_000, duration_ns: 31_557_600_000_000_000, capacity: 0 };
         // 100 blocks were erased 200 times, one of them 8 times where 2 would be even.
         let skewed = WearRegion { erases_most: 8, ..region(1, 100, 1000, 200) };
         let years = |life: Option<Life>| life.map(|l| l.years_thousandths);
@@ -331,7 +363,7 @@ mod tests {
         assert_eq!(unluckiest(1000, 200), 4);
         assert_eq!((unluckiest(1000, 0), unluckiest(1, 1)), (0, 3));
         assert!(unluckiest(1_000_000, 200_000) > 4 && unluckiest(1000, 1999) > 8);
-        let rate = Rate { written: 1_000_000_000_000, duration_ns: 31_557_600_000_000_000 };
+        let rate = Rate { written: 1_000_000_000_000, duration_ns: 31_557_600_000_000_000, capacity: 0 };
         let few = |most| WearRegion { erases_most: most, ..region(1, 1000, 1000, 200) };
         assert!(is_chance(&few(4)) && rate.most_worn(&few(4)) == rate.life(&few(4)));
         let years = |most| rate.most_worn(&few(most)).map(|l| l.years_thousandths);

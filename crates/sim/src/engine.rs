@@ -8,7 +8,7 @@ use crate::block::BlockMedium;
 use crate::queue::{Event, EventQueue};
 use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, Content, Deal, DealError, Dealt, DeviceEvent, Flags, Instant,
-    Medium, MediumSpec, Op, OpenError, OpenHow, Payload, PayloadPool, ReqId, Request, RequestTable, Rng,
+    Medium, MediumSpec, Op, OpenError, OpenOptions, Payload, PayloadPool, ReqId, Request, RequestTable, Rng,
     TenantId, TenantShare, TimerKey, Window,
 };
 use nandu_device::hdd::Platter;
@@ -340,7 +340,7 @@ impl<S: Sink> Engine<S> {
 
     /// Starts every machine, children first. Whatever a machine reports, its parents are started: a mirror can do with
     /// one leg. Fails with the first machine among `roots` that cannot start.
-    pub fn open(&mut self, how: OpenHow, roots: &[u32]) -> Result<(), (u32, OpenError)> {
+    pub fn open(&mut self, how: OpenOptions, roots: &[u32]) -> Result<(), (u32, OpenError)> {
         self.open_within(how, roots, &mut u64::MAX.clone(), |_| {}).expect("so many events never come")
     }
 
@@ -348,7 +348,7 @@ impl<S: Sink> Engine<S> {
     /// at the engine after each event and after each machine's call.
     pub fn open_within(
         &mut self,
-        how: OpenHow,
+        how: OpenOptions,
         roots: &[u32],
         events: &mut u64,
         mut each: impl FnMut(&mut Engine<S>),

@@ -65,6 +65,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("fault", "name"),
     ("latency_ns_mean", "latency_mean_ns"),
     ("latency_ns_max", "latency_max_ns"),
+    ("upkeep", "maintenance"),
 ];
 
 /// Counters of devices.

@@ -14,7 +14,7 @@ use crate::replay::Outcome;
 use crate::spare;
 use crate::steady::{self, State, SteadyState};
 use nandu_base::{
-    Counter, CriticalPath, Histogram, Instant, Op, Phase, Resource, TenantId, TenantStats, Work,
+    Counter, CriticalPath, Histogram, Instant, Op, Phase, Resource, Span, TenantId, TenantStats, Work,
 };
 use nandu_stack::{Change, Graph, Stack};
 use serde::Serialize;
@@ -237,6 +237,10 @@ pub struct LayerResult {
     pub charges: Vec<Charge>,
     /// Busy time of each resource; the charges add up to it.
     pub busy_ns: BTreeMap<&'static str, u64>,
+    /// The same over the time of the measurement and the number of such resources, in thousandths: 1000 is all of them all the time. What was begun
+    /// counts whole, so work that goes on after the last request has ended may bring it above that. Absent where the measurement took no time.
+    #[serde(rename = "util", serialize_with = "decimals::map")]
+    pub util_thousandths: BTreeMap<&'static str, u64>,
     /// What it drew, by state; empty where that is not known.
     pub energy: Vec<EnergyState>,
     /// By tenant, where there are several: what each caused here.
@@ -462,9 +466,21 @@ fn layer(graph: &Graph, node: u32, stack: &Stack, (from, to): (Instant, Instant)
         counters: counters.iter().map(|c| (c.name, c.value)).collect(),
         tenants: layer_tenants(graph, node, stack),
         charges: charges(graph, node, stack),
-        busy_ns: busy.iter().map(|&(resource, span)| (resource.name(), span.0)).collect(),
+        busy_ns: busy.iter().map(|&(resource, span, _)| (resource.name(), span.0)).collect(),
+        util_thousandths: busy
+            .iter()
+            .filter_map(|&(resource, span, units)| {
+                Some((resource.name(), util(span, units, to.since(from))?))
+            })
+            .collect(),
         energy: energy::states(graph, node, from, to),
     }
+}
+
+/// How much of the time `units` of a resource, which were busy for `busy` together, were at work, in thousandths.
+fn util(busy: Span, units: u32, time: Span) -> Option<u64> {
+    let all = u128::from(time.0) * u128::from(units);
+    (u128::from(busy.0) * 1000).checked_div(all).map(|part| part as u64)
 }
 
 fn charges(graph: &Graph, node: u32, stack: &Stack) -> Vec<Charge> {
@@ -554,7 +570,7 @@ pub fn result(
         steady_state: verdict,
         extended: outcome.extended,
         energy: energy::energy(layers.iter().map(|l| &l.energy[..]), total.requests, written, duration_ns),
-        lifetime: energy::lifetime(graph, written, duration_ns),
+        lifetime: energy::lifetime(graph, stack, written, duration_ns),
         qdepth_max: outcome.outstanding_max as u64,
         jain_thousandths: fairness::jain(&device),
         over_time: None,

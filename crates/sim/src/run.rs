@@ -5,7 +5,7 @@ use crate::metrics::Metrics;
 use crate::replay::{CAP_DEFAULT, Extension, Go, Host, Length, Pace, Progress, Source, replay};
 use crate::result::{Provenance, RunResult, WorkloadProvenance, change_result, result};
 use crate::verify::check_charges;
-use nandu_base::{Content, Instant, OpenError, OpenHow, Precondition, Ratio};
+use nandu_base::{Content, Instant, OpenError, OpenOptions, Precondition, Ratio};
 use nandu_stack::{BuildOptions, Stack, StackError};
 use nandu_trace::{Arrival, Requests};
 
@@ -173,7 +173,7 @@ pub fn run_with<H: Host, R: Into<Go>>(
     let (built, media) = build(stack, &build_options, content)?;
     let mut engine = Engine::new(built, media, content, host(Instant::ZERO), Instant::ZERO);
     let roots: Vec<u32> = stack.exports.iter().map(|e| e.node).collect();
-    let how = OpenHow { create: true, alone: false, assume_clean: true, salvage: false };
+    let how = OpenOptions { create: true, alone: false, assume_clean: true, salvage: false };
     engine.open(how, &roots).map_err(|(node, error)| RunError::Open {
         device: stack.devices[node as usize].name.clone(),
         error,

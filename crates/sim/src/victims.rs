@@ -44,6 +44,7 @@ mod tests {
             counters,
             charges: Vec::new(),
             busy_ns: BTreeMap::new(),
+            util_thousandths: BTreeMap::new(),
             energy: Vec::new(),
             tenants: Vec::new(),
         }

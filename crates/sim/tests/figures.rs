@@ -69,6 +69,31 @@ fn each_workload_has_its_own_warm_up() {
     assert!((400..700).contains(&result.layers[0].requests["write"]), "{:?}", result.layers[0].requests);
 }
 
+/// Writes of 4 KiB keep a device of 40 MB/s busy for 102.4 us each: of 500 a second that is 5.1 % of the time.
+#[test]
+fn utilisation_is_busy_time_over_the_measurement() {
+    let result = run(SLOW, &options(vec![workload(0, small(300), rate(500))]));
+    let device = result.layers.iter().find(|layer| layer.name == "m").expect("it is a layer");
+    assert_eq!(device.busy_ns["device"], 300 * 102_400);
+    // From the first arrival to the end of the last request: 299 times 2 ms, its own time, and the microsecond of latency that memory has.
+    assert_eq!(result.duration_ns, 299 * 2_000_000 + 102_400 + 1_000);
+    // 30,720 us of 598,103 us.
+    assert_eq!(device.util_thousandths["device"], 51);
+    let json = serde_json::to_value(device).expect("it is JSON");
+    assert_eq!(json["util"]["device"], 0.051);
+    // Dies and channels of a drive are told together: 2 channels of 2 chips with a die each.
+    let dies = format!("{SSD}chips_per_channel = 2\ndies_per_chip = 1\n");
+    let result = run(&dies, &options(vec![workload(0, small(2000), rate(1000))]));
+    let drive = &result.layers[0];
+    for (resource, units) in [("die", 4), ("channel", 2)] {
+        let busy = drive.busy_ns[resource];
+        assert!(
+            busy > 0 && drive.util_thousandths[resource] == busy * 1000 / (result.duration_ns * units),
+            "{resource}"
+        );
+    }
+}
+
 #[test]
 fn a_warm_up_that_never_ends_is_no_measurement() {
     let pace = Pace::ClosedFor { outstanding: 1, runtime: Span::from_ms(10) };

@@ -11,12 +11,12 @@
 //! would stop the clock: no check that counts events would see it. It is an assertion, here and in the server.
 
 mod commands;
-mod look;
+mod inspect;
 
 use nandu_base::{
     ByteLen, ByteOffset, ChargeTable, Content, Cx, DeviceEvent, Effect, Flags, Instant, LayerStats, Machine,
-    Medium, Node, Notice, Op, OpenError, OpenHow, Owner, Payload, PayloadPool, Peek, Phase, ReqId, Request,
-    RequestTable, State, Step, TenantId, TenantStats, TimerKey, Violation, Window,
+    Medium, Node, Notice, Op, OpenError, OpenOptions, Owner, Payload, PayloadPool, Peek, Phase, ReqId,
+    Request, RequestTable, State, Step, TenantId, TenantStats, TimerKey, Violation, Window,
 };
 use std::collections::VecDeque;
 
@@ -202,7 +202,7 @@ impl Graph {
 
     /// Starts one machine. The driver starts them in the order of their numbers and waits for each
     /// ([`Graph::open_result`]) before the next.
-    pub fn open<D: Driver>(&mut self, node: u32, how: OpenHow, now: Instant, driver: &mut D) {
+    pub fn open<D: Driver>(&mut self, node: u32, how: OpenOptions, now: Instant, driver: &mut D) {
         self.life[node as usize] = Life::Started;
         self.results[node as usize] = None;
         driver.entering(node);

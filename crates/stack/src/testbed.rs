@@ -9,7 +9,7 @@ use crate::load::{StackError, StackFile};
 use crate::stack::{BuildOptions, Export, Stack};
 use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, Content, Deal, DealError, Dealt, DeviceEvent, ErrorKind, Flags,
-    Instant, IoError, MediumSpec, Op, OpenError, OpenHow, Payload, PayloadPool, Registry, ReqId, Request,
+    Instant, IoError, MediumSpec, Op, OpenError, OpenOptions, Payload, PayloadPool, Registry, ReqId, Request,
     RequestTable, SECTOR, Sector, Span, Stamp, TimerKey,
 };
 use std::cmp::Reverse;
@@ -194,13 +194,13 @@ impl Testbed {
     }
 
     fn start(&mut self) -> Result<(), StackError> {
-        let opened = self.start_as(OpenHow { create: true, ..OpenHow::default() })?;
+        let opened = self.start_as(OpenOptions { create: true, ..OpenOptions::default() })?;
         opened.unwrap_or_else(|(device, error)| panic!("{device} does not open: {error:?}"));
         Ok(())
     }
 
     /// Builds and opens; which machine does not open, and why.
-    fn start_as(&mut self, how: OpenHow) -> Result<Result<(), (String, OpenError)>, StackError> {
+    fn start_as(&mut self, how: OpenOptions) -> Result<Result<(), (String, OpenError)>, StackError> {
         let built = self.stack.build(&self.options)?;
         self.exports = built.exports.clone();
         for (node, part) in built.parts.iter().enumerate() {
@@ -242,7 +242,7 @@ impl Testbed {
     ///
     /// # Errors
     /// Why the first machine that does not open does not.
-    pub fn reopen(&mut self, how: OpenHow, seed: u64) -> Result<(), OpenError> {
+    pub fn reopen(&mut self, how: OpenOptions, seed: u64) -> Result<(), OpenError> {
         self.drop_all(seed);
         let opened = self.start_as(how).expect("what was built once can be built again");
         opened.map_err(|(_, error)| error)

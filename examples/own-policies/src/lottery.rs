@@ -10,7 +10,7 @@
 //! Cost: O(tenants) for a request. RAM: 2 bytes for a tenant.
 
 use nandu::Declared;
-use nandu::scheduler::{Board, Given, Next, Scheduler, SchedulerOptions, Weights};
+use nandu::scheduler::{PendingRequests, Given, Next, Scheduler, SchedulerOptions, Weights};
 use nandu::units::{Instant, Rng, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -45,8 +45,8 @@ pub struct Lottery {
 }
 
 impl Scheduler for Lottery {
-    fn next(&mut self, board: &Board, _now: Instant) -> Next {
-        let waiting = || (0..board.groups()).filter(|&group| board.waiting_in(group) > 0);
+    fn next(&mut self, pending: &PendingRequests, _now: Instant) -> Next {
+        let waiting = || (0..pending.groups()).filter(|&group| pending.waiting_in(group) > 0);
         let tickets: u64 = waiting().map(|group| self.weights.of(group)).sum();
         let mut ticket = self.rng.below(tickets);
         let drawn = waiting().find(|&group| {
@@ -55,7 +55,7 @@ impl Scheduler for Lottery {
             ticket = ticket.saturating_sub(own);
             is_drawn
         });
-        let oldest = drawn.and_then(|group| board.first(group));
+        let oldest = drawn.and_then(|group| pending.first(group));
         oldest.map_or(Next::Nothing, Next::Send)
     }
 

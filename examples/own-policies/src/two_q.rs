@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use nandu::replacement::{ReplacementConfig, conformance};
     use nandu::source::{GenSetting, Wanted, requests};
-    use nandu::{Talk, mrc};
+    use nandu::{Console, mrc};
     use serde_json::Value;
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
             ..Wanted::default()
         };
         let registry = crate::registry();
-        let load = requests(&wanted, &registry, Talk::SILENT).expect("a generator");
+        let load = requests(&wanted, &registry, Console::SILENT).expect("a generator");
         let sizes = want["sizes"].as_array().expect("a list").iter();
         let asked = mrc::Asked {
             policies: vec![mrc::Policy::of("2q", &registry).expect("it is registered")],

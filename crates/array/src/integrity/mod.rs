@@ -44,7 +44,7 @@ use config::Planted;
 use layout::Layout;
 use marks::Marks;
 use nandu_base::{
-    ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, ErrorKind, Flags, Limits, Machine, Op, OpenHow,
+    ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, ErrorKind, Flags, Limits, Machine, Op, OpenOptions,
     Payload, Peek, Place, ReqId, Span, Step, TenantId, TimerKey, Violation,
 };
 use open::Opening;
@@ -137,7 +137,7 @@ struct Integrity {
     /// Parts that have just got their extent.
     granted: VecDeque<u32>,
     /// Something has changed for those that wait.
-    stir: bool,
+    made_progress: bool,
     pages: Pages,
     /// Slots of pages that are dirty.
     dirty: Vec<u32>,
@@ -175,7 +175,7 @@ impl Integrity {
             free_wholes: Vec::new(),
             waiting: VecDeque::new(),
             granted: VecDeque::new(),
-            stir: false,
+            made_progress: false,
             pages: Pages::new(&layout, pages),
             dirty: Vec::new(),
             marks: Marks::new(&layout),
@@ -209,14 +209,14 @@ impl Integrity {
         }
         loop {
             self.take_granted(cx);
-            if std::mem::take(&mut self.stir) {
+            if std::mem::take(&mut self.made_progress) {
                 self.try_waiting(cx);
             }
             if !self.is_lost() {
                 self.pump_round(cx);
                 self.write_marks(cx);
             }
-            if !self.stir && self.granted.is_empty() {
+            if !self.made_progress && self.granted.is_empty() {
                 break;
             }
         }
@@ -293,7 +293,7 @@ impl Machine for Integrity {
         ByteLen(tail + self.layout.tags - self.layout.capacity().0)
     }
 
-    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         self.opening.how = how;
         (self.below_lost, self.below_refused) = (false, false);
         self.begin_open(false, cx);
@@ -333,14 +333,14 @@ impl Machine for Integrity {
                 let payload = cx.requests[id].payload;
                 let bytes = cx.pool.bytes(payload, ByteLen(self.layout.page));
                 self.pages.loaded(index, error.is_none().then_some(bytes));
-                self.stir = true;
+                self.made_progress = true;
             }
             Tag::Mark => {
                 self.marks.written(index, error.is_none());
                 if error.is_some() {
                     self.fail_unmarked(index, cx);
                 }
-                self.stir = true;
+                self.made_progress = true;
             }
             Tag::Tags | Tag::Flush => self.round_back(tag, error.is_some(), cx),
             Tag::Open => self.open_back(id, cx),

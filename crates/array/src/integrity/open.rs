@@ -18,7 +18,7 @@ use super::layout::{self, Copy, MARKS, UNCHECKED};
 use super::pages::{decode, encode};
 use super::{Integrity, Run, Tag};
 use nandu_base::{
-    ByteLen, Content, Cx, DeviceEvent, ErrorKind, Flags, Gone, IoError, Notice, Op, OpenError, OpenHow,
+    ByteLen, Content, Cx, DeviceEvent, ErrorKind, Flags, Gone, IoError, Notice, Op, OpenError, OpenOptions,
     Payload, ReqId, SECTOR,
 };
 
@@ -56,7 +56,7 @@ enum Step {
 /// A start under way.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
-    pub(super) how: OpenHow,
+    pub(super) how: OpenOptions,
     /// The device came back: nobody waits for the end of this start.
     again: bool,
     step: Step,

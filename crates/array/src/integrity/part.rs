@@ -257,7 +257,7 @@ impl Integrity {
         } else if self.run != Run::Running && self.run != Run::Closing {
             self.fail(i, ErrorKind::Gone, cx);
         } else if part.page == NONE || self.pages[part.page].state != State::Ready {
-            self.stir = true; // it is among those that wait
+            self.made_progress = true; // it is among those that wait
         } else {
             self.compare(i, cx);
         }
@@ -279,7 +279,7 @@ impl Integrity {
                 _ => zeros,
             };
         }
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// What was read has its checksums, or is unreadable from the first block on that has not.
@@ -365,7 +365,7 @@ impl Integrity {
             page.writing -= u32::from(part.admitted);
         }
         self.locks.leave(i, &mut self.granted);
-        self.stir = true;
+        self.made_progress = true;
         let whole = &mut self.wholes[part.whole as usize];
         if let Some(error) = error {
             cx.requests[whole.id].fail_part(error.kind, ByteLen(part.at + error.at.0), error.len);

@@ -123,7 +123,7 @@ impl Integrity {
         let pages = &self.pages;
         self.dirty.retain(|&slot| pages[slot].dirty);
         self.round = Round { failed, ..Round::default() };
-        self.stir = true;
+        self.made_progress = true;
         if failed {
             self.fail_crowded(cx);
         }

@@ -87,7 +87,7 @@ impl Mirror {
             op.gated = true;
             self.gated.push_back(i);
             self.count.exposure_waits += 1;
-            self.stir = true;
+            self.made_progress = true;
         }
     }
 }

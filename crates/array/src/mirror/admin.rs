@@ -39,8 +39,8 @@ impl Mirror {
         }
         match admin {
             Admin::Scrub { mends } => {
-                self.scrub.course.begin(mends.unwrap_or(self.upkeep.scrub_mends), cx.now);
-                self.stir = true;
+                self.scrub.course.begin(mends.unwrap_or(self.maintenance.scrub_mends), cx.now);
+                self.made_progress = true;
             }
             Admin::StopScrub => return self.scrub.course.stop(),
             Admin::Lead(child) => return self.ask_lead(usize::from(child)),
@@ -52,7 +52,7 @@ impl Mirror {
     }
 
     fn ask_lead(&mut self, leg: usize) -> Result<(), AdminError> {
-        if leg == 1 && self.upkeep.lead_first {
+        if leg == 1 && self.maintenance.lead_first {
             let why = format!("the stack file says that `{}` leads", self.names[0]);
             return refuse(why, "take `failback = \"immediate\"` out of it");
         }
@@ -62,7 +62,7 @@ impl Mirror {
         }
         if leg != self.leader {
             self.swap = Some(Swap::Wanted);
-            self.stir = true;
+            self.made_progress = true;
         }
         Ok(())
     }
@@ -88,14 +88,14 @@ impl Mirror {
             self.swap = None;
             return;
         }
-        if self.swap.is_none() && self.upkeep.lead_first && self.leader == 1 && !self.exposure.is_late {
+        if self.swap.is_none() && self.maintenance.lead_first && self.leader == 1 && !self.exposure.is_late {
             self.swap = Some(Swap::Wanted);
         }
         match self.swap {
             Some(Swap::Wanted) => {
                 self.start_clear(cx.now, cx);
                 self.swap = Some(Swap::Cleared);
-                self.stir = true;
+                self.made_progress = true;
             }
             Some(Swap::Cleared) if !self.is_clearing() => {
                 self.swap = None;
@@ -117,7 +117,7 @@ impl Mirror {
             Phase::Running if self.opened_after_join => None,
             Phase::Running if !self.is_pair() || self.stale.count() > 0 => Some(Health::Degraded),
             Phase::Running if self.exposure.is_late => Some(Health::Exposed),
-            Phase::Running => Some(Health::Whole),
+            Phase::Running => Some(Health::Healthy),
             Phase::Closed | Phase::Opening | Phase::Closing | Phase::Growing => None,
         }
     }

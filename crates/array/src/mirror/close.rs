@@ -28,7 +28,7 @@ impl Mirror {
         }
         self.phase = Phase::Closing;
         self.stop_growing(cx);
-        self.stir = true;
+        self.made_progress = true;
         cx.cancel_wake(CLEAR);
         cx.cancel_wake(RESYNC);
         self.hurry_resync();

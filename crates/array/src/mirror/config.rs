@@ -2,7 +2,7 @@
 
 use super::Mirror;
 use super::layout::{Layout, PAGE};
-use super::policy::{Policy, Upkeep};
+use super::policy::{Maintenance, Policy};
 use crate::member::InitialSync;
 use crate::scrub::{self, OnMismatch, ScrubConfig};
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
@@ -15,18 +15,18 @@ use serde::Deserialize;
 pub enum ReadPolicy {
     /// The leader.
     Leader,
-    /// The one that is less busy, then the one expected to be faster, then the one with fewer reads under way, then the
+    /// The one that is less busy, then the one expected to be faster, then the one with fewer reads in flight, then the
     /// leader.
     Balanced,
     /// Both in turn.
     RoundRobin,
-    /// The one with fewer reads under way, then the leader.
+    /// The one with fewer reads in flight, then the leader.
     ShortestQueue,
     /// The one expected to be faster, by what the device itself says, then as `shortest-queue`.
     LatencyAware,
 }
 
-/// Which leg leads when both are whole.
+/// Which leg leads when both are healthy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Failback {
@@ -55,7 +55,7 @@ pub struct MirrorConfig {
     /// Bytes copied by one request of a resync. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB.
     #[serde(default = "default_resync_chunk")]
     pub resync_chunk: ByteLen,
-    /// Copies under way at once. Default 2; 1 to 64.
+    /// Copies in flight at once. Default 2; 1 to 64.
     #[serde(default = "default_resync_depth")]
     pub resync_depth: u32,
     /// Bytes a second that a resync copies at most. Default 0: no limit; otherwise at least 4 KiB.
@@ -73,13 +73,13 @@ pub struct MirrorConfig {
     /// The comparison of both legs. Default: only by command, 32 MiB a second.
     #[serde(default)]
     pub scrub: ScrubConfig,
-    /// Which leg leads when both are whole. Default "manual".
+    /// Which leg leads when both are healthy. Default "manual".
     #[serde(default = "default_failback")]
     pub failback: Failback,
     /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.
     #[serde(default = "default_mark_ahead")]
     pub mark_ahead: u32,
-    /// Requests for data under way at once on each leg. Default [0, 0]: no bound; at most 65535.
+    /// Requests for data in flight at once on each leg. Default [0, 0]: no bound; at most 65535.
     #[serde(default)]
     pub leg_queue_depth: [u32; 2],
     /// A leg that has not answered a request for this long is left out, if the other one can do without it, and taken back
@@ -256,8 +256,8 @@ impl MirrorConfig {
         }
     }
 
-    pub(super) fn upkeep(&self) -> Upkeep {
-        Upkeep {
+    pub(super) fn maintenance(&self) -> Maintenance {
+        Maintenance {
             scrub_every: self.scrub.interval,
             scrub_rate: self.scrub.rate.0,
             scrub_mends: self.scrub.on_mismatch == OnMismatch::Repair,

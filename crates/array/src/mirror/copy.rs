@@ -150,7 +150,7 @@ impl Mirror {
 
     pub(super) fn resync_timer(&mut self) {
         self.resync.armed = false;
-        self.stir = true;
+        self.made_progress = true;
     }
 
     fn pump_repairs(&mut self, cx: &mut Cx<'_>) {
@@ -304,7 +304,7 @@ impl Mirror {
             self.resync.failed |= !good;
         }
         self.end(i, cx);
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// A leg has left: nothing is copied any more. What is in flight ends as a straggler.

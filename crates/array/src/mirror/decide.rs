@@ -2,7 +2,7 @@
 
 use super::layout::{Gen, State, Superblock};
 use crate::member::{Standing, standing};
-use nandu_base::{OpenError, OpenHow};
+use nandu_base::{OpenError, OpenOptions};
 
 /// What a leg's superblock slots hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +22,7 @@ pub enum Found {
 
 impl Found {
     /// Whether a salvage goes on without the records of this leg. Blank ones may be what is to be made.
-    pub fn is_given_up(&self, how: OpenHow) -> bool {
+    pub fn is_given_up(&self, how: OpenOptions) -> bool {
         how.salvage
             && (matches!(self, Found::Foreign | Found::Unread) || *self == Found::Blank && !how.create)
     }
@@ -61,12 +61,12 @@ fn refused<T>(why: impl Into<String>, remedy: &str) -> Result<T, OpenError> {
 }
 
 /// How to begin with what was found on the legs called `names`.
-pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenHow) -> Result<Start, OpenError> {
+pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenOptions) -> Result<Start, OpenError> {
     let unread = |leg: &Found| leg.is_given_up(how);
     if found.iter().any(unread) {
         return match (&found[0], &found[1]) {
-            (Found::Valid(a), _) => one(0, a, Found::Absent, names, OpenHow { alone: true, ..how }),
-            (_, Found::Valid(b)) => one(1, b, Found::Absent, names, OpenHow { alone: true, ..how }),
+            (Found::Valid(a), _) => one(0, a, Found::Absent, names, OpenOptions { alone: true, ..how }),
+            (_, Found::Valid(b)) => one(1, b, Found::Absent, names, OpenOptions { alone: true, ..how }),
             _ if found.iter().all(unread) => Ok(Start::Salvaged),
             _ => Err(OpenError::Gone { device: names[usize::from(unread(&found[0]))].clone() }),
         };
@@ -107,7 +107,7 @@ fn one(
     sb: &Superblock,
     other: Found,
     names: &[String; 2],
-    how: OpenHow,
+    how: OpenOptions,
 ) -> Result<Start, OpenError> {
     if other == Found::Blank && !how.create {
         let why = format!("leg `{}` is blank", names[1 - y]);
@@ -131,7 +131,7 @@ fn one(
     refused(why, "add the other leg, or start with --force-degraded and lose what only the other leg holds")
 }
 
-fn both(a: &Superblock, b: &Superblock, names: &[String; 2], how: OpenHow) -> Result<Start, OpenError> {
+fn both(a: &Superblock, b: &Superblock, names: &[String; 2], how: OpenOptions) -> Result<Start, OpenError> {
     if a.set != b.set {
         let remedy =
             format!("`{}` is of one, `{}` of another: name the two legs of one mirror", names[0], names[1]);
@@ -256,7 +256,7 @@ mod tests {
         Superblock { generation, base: old.generation, state: State::Solo, leader: leg, ..s }
     }
 
-    fn start(a: Found, b: Found, how: OpenHow) -> Result<Start, String> {
+    fn start(a: Found, b: Found, how: OpenOptions) -> Result<Start, String> {
         let names = ["a".to_string(), "b".to_string()];
         let here = decide(&[a, b], &names, how);
         let swapped = decide(&[b, a], &names, how);
@@ -277,9 +277,9 @@ mod tests {
     #[test]
     fn every_row_of_the_table() {
         use Found::{Absent, Blank, Foreign, Unread, Valid};
-        let plain = OpenHow::default();
-        let alone = OpenHow { alone: true, ..plain };
-        let create = OpenHow { create: true, ..plain };
+        let plain = OpenOptions::default();
+        let alone = OpenOptions { alone: true, ..plain };
+        let create = OpenOptions { create: true, ..plain };
         // both: equal, nobody Solo
         assert_eq!(start(Valid(sb(0, 5)), Valid(sb(1, 5)), plain), Ok(Start::Pair(0)));
         // both: an opening was cut, in its first phase and in its second
@@ -351,7 +351,7 @@ mod tests {
             assert!(start(Absent, Absent, how).is_err());
         }
         // damaged records, and a salvage
-        let salvage = OpenHow { salvage: true, ..plain };
+        let salvage = OpenOptions { salvage: true, ..plain };
         let why = start(Valid(sb(0, 5)), Unread, plain).expect_err("it may hide a newer record");
         assert!(
             why.contains("the records of leg `b` cannot be read, and may be newer than those of leg `a`"),
@@ -370,7 +370,7 @@ mod tests {
             start(Valid(sb(0, 5)), Absent, salvage).is_err_and(|e| e.contains("--force-degraded")),
             "nothing is damaged"
         );
-        assert_eq!(start(Blank, Blank, OpenHow { create: true, ..salvage }), Ok(Start::Fresh));
+        assert_eq!(start(Blank, Blank, OpenOptions { create: true, ..salvage }), Ok(Start::Fresh));
         // none
         assert!(start(Blank, Blank, plain).is_err());
         assert_eq!(start(Blank, Blank, create), Ok(Start::Fresh));

@@ -190,7 +190,7 @@ impl Mirror {
         if let Some(leg) = waits.filter(|_| !op.parts.contains(&Part::Done)) {
             self.lag[leg].hurry(op.at);
             self.count.write_hedges += 1;
-            self.stir = true;
+            self.made_progress = true;
         }
     }
 
@@ -261,7 +261,7 @@ impl Mirror {
         self.lag[leg].push(piece, &mut changes, cx.pool);
         self.count.queue_bytes_max[leg] = self.count.queue_bytes_max[leg].max(self.lag[leg].bytes());
         self.count.queue_max[leg] = self.count.queue_max[leg].max(self.lag[leg].waiting() as u64);
-        self.stir = true;
+        self.made_progress = true;
         self.apply(leg, changes, ReqId::NONE, cx);
     }
 
@@ -341,7 +341,7 @@ impl Mirror {
     pub(super) fn drain_done(&mut self, id: ReqId, leg: usize, slot: u32, cx: &mut Cx<'_>) {
         self.legs[leg].data_writes -= 1;
         self.legs[leg].drains -= 1;
-        self.stir = true;
+        self.made_progress = true;
         if self.legs[leg].is_in() && self.lag[leg].flight(slot).is_some() {
             self.flight_back(id, leg, slot, cx);
         }
@@ -351,7 +351,7 @@ impl Mirror {
     pub(super) fn flight_back(&mut self, id: ReqId, leg: usize, slot: u32, cx: &mut Cx<'_>) {
         let flight = self.lag[leg].flight(slot).expect("the caller has checked");
         let (start, end, sent) = (flight.start, flight.end, flight.sent);
-        self.stir = true;
+        self.made_progress = true;
         self.legs[leg].wrote();
         self.needs_flush(leg, self.regions_of(start, end));
         let mut changes = std::mem::take(&mut self.changes);

@@ -82,7 +82,7 @@ impl Mirror {
             self.ops[i as usize].exposed = bytes;
             self.exposure.bytes += bytes;
             self.exposure.bytes_max = self.exposure.bytes_max.max(self.exposure.bytes);
-            self.stir |= self.exposure.armed.is_none();
+            self.made_progress |= self.exposure.armed.is_none();
         }
     }
 
@@ -91,7 +91,7 @@ impl Mirror {
         if self.policy.degrade && self.is_exposing() {
             let op = &self.ops[i as usize];
             self.exposure.unanswered.push_back((op.sent, op.version, i));
-            self.stir |= self.exposure.armed.is_none();
+            self.made_progress |= self.exposure.armed.is_none();
         }
     }
 
@@ -126,7 +126,7 @@ impl Mirror {
             }
             _ => self.exposure.records.push_back(Record { bytes, since, need }),
         }
-        self.stir = true;
+        self.made_progress = true;
     }
 
     fn exposed_since(&mut self) -> Option<Instant> {
@@ -190,7 +190,7 @@ impl Mirror {
 
     pub(super) fn exposure_timer(&mut self) {
         self.exposure.armed = None;
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// Acknowledged writes have made room.

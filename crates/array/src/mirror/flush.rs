@@ -198,7 +198,7 @@ impl Mirror {
             }
         }
         self.clearing.cycle = Some((need, cutoff));
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// Both legs; one of them does not when a fault is planted.
@@ -248,7 +248,7 @@ impl Mirror {
             }
         }
         self.arm_clear(cx);
-        self.stir = true;
+        self.made_progress = true;
     }
 
     fn clear_region(&mut self, region: u32) {

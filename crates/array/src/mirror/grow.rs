@@ -21,8 +21,8 @@ use super::member::Proc;
 use super::region_map::{Bits, D, L, LegMap};
 use super::{Mirror, Phase, Tag};
 use nandu_base::{
-    AdminError, ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Instant, Notice, Op, OpenHow,
-    Payload, ReqId,
+    AdminError, ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Instant, Notice, Op,
+    OpenOptions, Payload, ReqId,
 };
 use std::collections::VecDeque;
 
@@ -99,7 +99,7 @@ impl Mirror {
             _ if request.len == ByteLen::ZERO => cx.finish(id),
             _ if self.policy.serial => {
                 self.op_queue.push_back(id);
-                self.stir = true;
+                self.made_progress = true;
             }
             _ => drop(self.admit(id, cx)),
         }
@@ -125,7 +125,7 @@ impl Mirror {
     pub(super) fn ask_grow(&mut self, is_equal: bool, cx: &mut Cx<'_>) -> Result<(), AdminError> {
         if !self.is_pair() || self.stale.count() > 0 || self.proc != Proc::None || !self.lost.is_empty() {
             let why = "the legs are not equal".into();
-            return refuse(why, "wait until its health is whole");
+            return refuse(why, "wait until its it is healthy");
         }
         if self.scrub.course.pass.is_some() {
             return refuse("a scrub is under way".into(), "wait for its end, or say `scrub DEVICE stop`");
@@ -138,7 +138,7 @@ impl Mirror {
         (self.growing.is_on, self.growing.is_equal) = (true, is_equal);
         self.swap = None;
         self.proc = Proc::Grow(GrowStep::Drain);
-        self.stir = true;
+        self.made_progress = true;
         Ok(())
     }
 
@@ -314,7 +314,7 @@ impl Mirror {
 
     /// A piece was written or not.
     pub(super) fn grow_done(&mut self, id: ReqId, leg: usize, cx: &mut Cx<'_>) {
-        self.stir = true;
+        self.made_progress = true;
         self.growing.flying -= 1;
         if self.legs[leg].is_in() {
             self.legs[leg].wrote();
@@ -350,7 +350,7 @@ impl Mirror {
 
     /// A leg was lost since the old records began to go: the other one goes on.
     pub(super) fn grow_without(&mut self) {
-        self.how = OpenHow { alone: true, ..self.how };
+        self.how = OpenOptions { alone: true, ..self.how };
         if self.growing.plan.is_none() || self.legs.iter().all(|leg| !leg.is_in()) {
             self.open_larger();
         }
@@ -391,7 +391,7 @@ impl Mirror {
     }
 
     fn go_on_after_growth(&mut self, cx: &mut Cx<'_>) {
-        (self.stir, self.growing.is_on) = (true, false);
+        (self.made_progress, self.growing.is_on) = (true, false);
         for id in std::mem::take(&mut self.growing.waits) {
             match self.phase {
                 Phase::Running | Phase::Closing => self.begin_request(id, cx),

@@ -134,7 +134,7 @@ pub struct HeteroConfig {
     /// In which order a delayed leg catches up. Default "elevator".
     #[serde(default = "default_delay_order")]
     pub delay_order: DelayOrder,
-    /// Delayed writes under way at once on a leg. Default 4, with "fifo" 1; 1 to 256.
+    /// Delayed writes in flight at once on a leg. Default 4, with "fifo" 1; 1 to 256.
     #[serde(default)]
     pub delay_depth: Option<u32>,
     /// Longest write that adjacent ones are joined to. Default 256 KiB; 4 KiB to 16 MiB.
@@ -162,7 +162,7 @@ pub struct HeteroConfig {
     /// to the delayed leg too, ahead of its queue: one leg is enough. Default false.
     #[serde(default)]
     pub write_hedge: bool,
-    /// Writes under way on one leg from which it is delayed, while the other has at most half as many; if that one was delayed, it is
+    /// Writes in flight on one leg from which it is delayed, while the other has at most half as many; if that one was delayed, it is
     /// written directly from then on. Default 0: never; at most 65535.
     #[serde(default)]
     pub critical_backlog: u32,
@@ -183,7 +183,7 @@ pub struct HeteroConfig {
     /// Bytes copied by one request of a resync. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB.
     #[serde(default = "default_resync_chunk")]
     pub resync_chunk: ByteLen,
-    /// Copies under way at once. Default 2; 1 to 64.
+    /// Copies in flight at once. Default 2; 1 to 64.
     #[serde(default = "default_resync_depth")]
     pub resync_depth: u32,
     /// Bytes a second that a resync copies at most. Default 0: no limit; otherwise at least 4 KiB.
@@ -201,13 +201,13 @@ pub struct HeteroConfig {
     /// The comparison of both legs. Default: only by command, 32 MiB a second.
     #[serde(default)]
     pub scrub: ScrubConfig,
-    /// Which leg leads when both are whole. Default "manual".
+    /// Which leg leads when both are healthy. Default "manual".
     #[serde(default = "default_failback")]
     pub failback: Failback,
     /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.
     #[serde(default = "default_mark_ahead")]
     pub mark_ahead: u32,
-    /// Requests for data under way at once on each leg. Default [0, 0]: no bound; at most 65535.
+    /// Requests for data in flight at once on each leg. Default [0, 0]: no bound; at most 65535.
     #[serde(default)]
     pub leg_queue_depth: [u32; 2],
 }

@@ -52,7 +52,7 @@ impl Mirror {
     /// A leg says that it stands still, or runs, or has come back.
     pub(super) fn note_standing(&mut self, leg: usize, stands: bool) {
         self.hold.stands[leg] = stands;
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// Whether writes of the leg are for its delay queue, although it is not late.

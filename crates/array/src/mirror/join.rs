@@ -188,7 +188,7 @@ impl Mirror {
         self.count.rejoins += 1;
         self.equal_so_far = false;
         self.map_moved = true; // writes that wait for a new D go on
-        self.stir = true;
+        self.made_progress = true;
         self.arm_clear(cx);
         if std::mem::take(&mut self.opened_after_join) {
             cx.opened(Ok(()));

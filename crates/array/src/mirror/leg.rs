@@ -302,7 +302,7 @@ impl Mirror {
     pub(super) fn flush_done(&mut self, leg: usize, failed: bool, cx: &mut Cx<'_>) {
         let l = &mut self.legs[leg];
         l.flushing = false;
-        self.stir = true;
+        self.made_progress = true;
         if !l.is_in() {
             return;
         }
@@ -427,7 +427,7 @@ impl Mirror {
 
     /// A record was written or not. A leg that does not take its records is out.
     pub(super) fn record_written(&mut self, id: ReqId, leg: usize, sb: bool, index: u32, cx: &mut Cx<'_>) {
-        self.stir = true;
+        self.made_progress = true;
         let l = &mut self.legs[leg];
         if !l.is_in() {
             return;

@@ -103,7 +103,7 @@ impl Mirror {
             }
         }
         self.heals.push(Heal { op: i, need: Some(need) });
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// Moves writes over lost data on.
@@ -117,7 +117,7 @@ impl Mirror {
                     self.lost.remove(start, end);
                     self.legs.iter_mut().filter(|l| l.is_in() && l.writes).for_each(|l| l.want_lost());
                     self.heals[at].need = None;
-                    self.stir = true;
+                    self.made_progress = true;
                 }
                 None if self.planted.answered_before_lost_cleared
                     || (0..2).filter(used).all(|leg| self.legs[leg].lost_is_durable()) =>

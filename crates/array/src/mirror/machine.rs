@@ -8,7 +8,8 @@ use super::region_map::D;
 use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, SCRUB, STALL, Tag, WAIT};
 use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits,
-    Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Upkeep, UpkeepKind, Violation,
+    Machine, Maintenance, MaintenanceKind, Op, OpenOptions, Peek, Place, ReqId, Span, Step, TimerKey,
+    Violation,
 };
 
 impl Machine for Mirror {
@@ -25,7 +26,7 @@ impl Machine for Mirror {
         true
     }
 
-    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         self.how = how;
         self.phase = Phase::Opening;
         self.legs.iter_mut().for_each(|l| (l.failed, l.back) = (false, false));
@@ -72,7 +73,7 @@ impl Machine for Mirror {
             Tag::MapRead | Tag::SbRead => self.record_read(id, leg, tag == Tag::SbRead, index, cx),
         }
         if self.legs[leg].in_flight == 0 && !self.legs[leg].is_in() {
-            self.stir = true; // the last straggler
+            self.made_progress = true; // the last straggler
         }
         self.advance(cx);
         cx.only_step()
@@ -82,7 +83,7 @@ impl Machine for Mirror {
         match key {
             CLEAR => self.clear_timer(cx),
             WAIT => self.limit_timer(cx),
-            REST => self.stir = true,
+            REST => self.made_progress = true,
             HEDGE => self.hedge_timer(cx),
             SCRUB => self.scrub_timer(),
             EXPOSE => self.exposure_timer(),
@@ -123,13 +124,13 @@ impl Machine for Mirror {
         self.standing()
     }
 
-    fn upkeep(&self, out: &mut Vec<Upkeep>) {
+    fn maintenance(&self, out: &mut Vec<Maintenance>) {
         let of = self.limits.capacity;
         let lacking = self.stale.count() << self.shift;
         if lacking > 0 && self.is_pair() {
-            out.push(Upkeep { kind: UpkeepKind::Resync, left: ByteLen(lacking.min(of.0)), of });
+            out.push(Maintenance { kind: MaintenanceKind::Resync, left: ByteLen(lacking.min(of.0)), of });
         }
-        out.extend(self.scrub.course.upkeep(of));
+        out.extend(self.scrub.course.maintenance(of));
     }
 
     fn child_use(&self, child: u8) -> Option<ChildUse> {

@@ -11,7 +11,7 @@ use super::op::{Kind, Part};
 use super::open::OpenStep;
 use super::region_map::{D, L};
 use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, RESYNC, SCRUB, STALL, WAIT};
-use nandu_base::{Content, Cx, DeviceEvent, ErrorKind, OpenError, OpenHow};
+use nandu_base::{Content, Cx, DeviceEvent, ErrorKind, OpenError, OpenOptions};
 
 /// The procedure under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,7 +118,7 @@ impl Mirror {
                 let back = self.legs.iter().any(|l| l.back);
                 let quiet = self.legs.iter().all(|l| l.in_flight == 0) && self.ops_alive() == 0;
                 if back && quiet {
-                    self.how = OpenHow::default();
+                    self.how = OpenOptions::default();
                     self.start_open();
                 }
                 back && quiet
@@ -140,7 +140,7 @@ impl Mirror {
         if !self.legs[leg].is_in() {
             return;
         }
-        self.stir = true;
+        self.made_progress = true;
         self.legs[leg].place = Place::Out;
         self.legs[leg].forget();
         match self.phase {
@@ -235,7 +235,7 @@ impl Mirror {
         if phase == Phase::Closing {
             self.phase = Phase::Closing;
             self.proc = Proc::Close(CloseStep::Stragglers);
-            self.stir = true;
+            self.made_progress = true;
         }
         cx.event(DeviceEvent::Lost);
     }
@@ -275,7 +275,7 @@ impl Mirror {
         self.stalls.forget();
         self.scrub.forget();
         self.swap = None;
-        self.ahead = super::ahead::Ahead::default();
+        self.ahead = super::mark_ahead::MarkAhead::default();
         for key in [WAIT, REST, EXPOSE, HEDGE, SCRUB, STALL] {
             cx.cancel_wake(key);
         }
@@ -313,7 +313,7 @@ impl Mirror {
                 self.declare_on_leader(false);
                 self.count.solos += 1;
                 self.map_moved = true; // writes that wait go on
-                self.stir = true;
+                self.made_progress = true;
                 self.answer_fua(cx);
             }
             _ => return false,

@@ -41,7 +41,6 @@
 
 mod ack;
 mod admin;
-mod ahead;
 mod close;
 pub mod config;
 mod copy;
@@ -60,6 +59,7 @@ pub mod layout;
 pub mod leg;
 pub mod lost;
 mod machine;
+mod mark_ahead;
 mod member;
 mod op;
 mod open;
@@ -91,10 +91,10 @@ use leg::{Leg, Place as Standing};
 use lost::Lost;
 use member::Proc;
 use nandu_base::{
-    BuildContext, ByteLen, Cx, Flags, Health, Instant, Limits, OpenHow, ReqId, Rng, Span, TimerKey,
+    BuildContext, ByteLen, Cx, Flags, Health, Instant, Limits, OpenOptions, ReqId, Rng, Span, TimerKey,
 };
 use op::Operation;
-use policy::{Policy, Upkeep};
+use policy::{Maintenance, Policy};
 use region_map::Bits;
 use regions::Regions;
 use std::collections::VecDeque;
@@ -172,7 +172,7 @@ enum Phase {
 pub struct Mirror {
     limits: Limits,
     policy: Policy,
-    upkeep: Upkeep,
+    maintenance: Maintenance,
     names: [String; 2],
     layouts: [Layout; 2],
     planted: Planted,
@@ -194,7 +194,7 @@ pub struct Mirror {
 
     phase: Phase,
     proc: Proc,
-    how: OpenHow,
+    how: OpenOptions,
     /// A start tells the driver only once the other leg has joined.
     opened_after_join: bool,
     /// Two blank legs that are equal become a set.
@@ -240,7 +240,7 @@ pub struct Mirror {
     /// Writes that wait for room within the exposure bound, in order.
     gated: VecDeque<u32>,
     scrub: scrub::Scrub,
-    ahead: ahead::Ahead,
+    ahead: mark_ahead::MarkAhead,
     outbox: [outbox::Outbox; 2],
     /// A planned swap of the roles.
     swap: Option<admin::Swap>,
@@ -253,7 +253,7 @@ pub struct Mirror {
     op_queue: VecDeque<ReqId>,
     serial: Option<u32>,
     /// Something changed that procedures or waiters look at.
-    stir: bool,
+    made_progress: bool,
     /// A batch of some map became durable.
     map_moved: bool,
     count: Counts,
@@ -319,7 +319,7 @@ impl Mirror {
             initial_sync: config.initial_sync,
             phase: Phase::Closed,
             proc: Proc::None,
-            how: OpenHow::default(),
+            how: OpenOptions::default(),
             opened_after_join: false,
             equal_so_far: false,
             leader: 0,
@@ -354,18 +354,18 @@ impl Mirror {
             hold: hold::Hold::default(),
             gated: VecDeque::new(),
             scrub: scrub::Scrub::default(),
-            ahead: ahead::Ahead::default(),
+            ahead: mark_ahead::MarkAhead::default(),
             outbox: Default::default(),
             swap: None,
             growing: grow::Growing::default(),
-            told: Health::Whole,
-            upkeep: config.upkeep(),
+            told: Health::Healthy,
+            maintenance: config.maintenance(),
             lost: Lost::default(),
             heals: Vec::new(),
             op_queue: VecDeque::new(),
             serial: None,
             policy,
-            stir: false,
+            made_progress: false,
             map_moved: false,
             count: Counts::default(),
         }
@@ -419,7 +419,7 @@ impl Mirror {
     fn release_serial(&mut self, i: u32) {
         if self.serial == Some(i) {
             self.serial = None;
-            self.stir |= !self.op_queue.is_empty();
+            self.made_progress |= !self.op_queue.is_empty();
         }
     }
 
@@ -438,11 +438,11 @@ impl Mirror {
 
     /// Does what events have made possible, until nothing more is.
     fn advance(&mut self, cx: &mut Cx<'_>) {
-        while self.stir || !self.ready.is_empty() {
+        while self.made_progress || !self.ready.is_empty() {
             while let Some(op) = self.ready.pop_front() {
                 self.begin(op, cx);
             }
-            if std::mem::take(&mut self.stir) {
+            if std::mem::take(&mut self.made_progress) {
                 self.empty_outboxes(cx);
                 let mut moved = true;
                 while moved {

@@ -39,7 +39,7 @@ pub(super) enum OpenStep {
 impl Mirror {
     pub(super) fn start_open(&mut self) {
         self.proc = Proc::Open(OpenStep::Begin);
-        self.stir = true;
+        self.made_progress = true;
     }
 
     pub(super) fn run_open(&mut self, step: OpenStep, cx: &mut Cx<'_>) -> bool {
@@ -357,7 +357,7 @@ impl Mirror {
         self.count.solos += u64::from(matches!(start, Start::Alone(_)));
         self.proc = Proc::None;
         let was = std::mem::replace(&mut self.phase, Phase::Running);
-        self.stir = true;
+        self.made_progress = true;
         if was == Phase::Growing {
             self.grown(cx);
         } else if was == Phase::Failed {

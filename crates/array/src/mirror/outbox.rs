@@ -21,7 +21,7 @@ impl Mirror {
     /// Sends a request now, or when the leg has room.
     #[inline]
     pub(super) fn dispatch(&mut self, leg: usize, tag: Tag, id: ReqId, cx: &mut Cx<'_>) {
-        let depth = self.upkeep.leg_queue_depth[leg];
+        let depth = self.maintenance.leg_queue_depth[leg];
         if depth > 0 && matches!(tag, Tag::Data | Tag::Drain) {
             if self.outbox[leg].sent >= depth && self.legs[leg].is_in() {
                 self.outbox[leg].waits.push_back(id);
@@ -36,7 +36,7 @@ impl Mirror {
     /// A request for data is back: the next one may go.
     #[inline]
     pub(super) fn came_back(&mut self, leg: usize, tag: Tag, cx: &mut Cx<'_>) {
-        if self.upkeep.leg_queue_depth[leg] > 0 && matches!(tag, Tag::Data | Tag::Drain) {
+        if self.maintenance.leg_queue_depth[leg] > 0 && matches!(tag, Tag::Data | Tag::Drain) {
             self.outbox[leg].sent -= 1;
             if let Some(id) = self.outbox[leg].waits.pop_front() {
                 self.outbox[leg].sent += 1;

@@ -5,7 +5,7 @@ use nandu_base::{Ratio, Span};
 
 /// How a mirror of any kind is looked after.
 #[derive(Clone, Copy, Debug)]
-pub struct Upkeep {
+pub struct Maintenance {
     /// From the beginning of a scrub to that of the next; zero for never.
     pub scrub_every: Span,
     /// Bytes a second that a scrub compares at most; zero for no limit.
@@ -16,7 +16,7 @@ pub struct Upkeep {
     pub lead_first: bool,
     /// Regions declared ahead of a sequential writer.
     pub mark_ahead: u32,
-    /// Requests for data under way at once on each leg; zero for no bound.
+    /// Requests for data in flight at once on each leg; zero for no bound.
     pub leg_queue_depth: [u32; 2],
 }
 

@@ -205,7 +205,7 @@ impl Mirror {
         for leg in 0..2 {
             if op.legs >> leg & 1 != 0 && self.is_member(leg) {
                 self.repairs.push_back(super::copy::Repair { leg, at, upto });
-                self.stir = true;
+                self.made_progress = true;
                 break;
             }
         }

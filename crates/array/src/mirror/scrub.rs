@@ -79,12 +79,12 @@ impl Mirror {
 
     /// Begins a pass whose time has come.
     fn scrub_is_due(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Some(due) = self.scrub.course.due(self.upkeep.scrub_every, cx.now) else { return false };
+        let Some(due) = self.scrub.course.due(self.maintenance.scrub_every, cx.now) else { return false };
         if cx.now < due {
             self.arm_scrub(due, cx);
             return false;
         }
-        self.scrub.course.begin(self.upkeep.scrub_mends, cx.now);
+        self.scrub.course.begin(self.maintenance.scrub_mends, cx.now);
         true
     }
 
@@ -96,7 +96,7 @@ impl Mirror {
 
     pub(super) fn scrub_timer(&mut self) {
         self.scrub.course.woke();
-        self.stir = true;
+        self.made_progress = true;
     }
 
     fn pass_over(&mut self, pass: Pass, cx: &mut Cx<'_>) {
@@ -111,7 +111,7 @@ impl Mirror {
         let start = pass.at;
         let region_end = ((start >> self.shift) + 1) << self.shift;
         let end = region_end.min(start + self.chunk).min(self.limits.capacity.0);
-        self.scrub.course.pay(end - start, self.upkeep.scrub_rate, cx.now);
+        self.scrub.course.pay(end - start, self.maintenance.scrub_rate, cx.now);
         if self.lost.touches(start, end) || pass.given_up >= PATIENCE {
             self.count.scrub.skipped_bytes += end - start;
             self.scrub.course.passed(end);
@@ -143,7 +143,7 @@ impl Mirror {
         self.scrub.course.gave_up();
         self.copy_wait.retain(|&waits| waits != i);
         self.end(i, cx);
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// The chunk is ours.
@@ -237,7 +237,7 @@ impl Mirror {
         self.count.scrub.bytes += end - start;
         self.scrub.course.passed(end);
         self.end(i, cx);
-        self.stir = true;
+        self.made_progress = true;
     }
 
     fn compare(&mut self, i: u32, cx: &mut Cx<'_>) {
@@ -268,7 +268,7 @@ impl Mirror {
             return;
         }
         (self.scrub.mending, self.scrub.entered) = (true, false);
-        self.stir = true;
+        self.made_progress = true;
     }
 
     /// Writes the leader's data to the follower, once the region is marked.
@@ -288,7 +288,7 @@ impl Mirror {
             self.regions.enter(region, self.version);
             self.legs[self.leader].map.set(region, D);
             self.list_on_follower(region..=region);
-            self.stir = true;
+            self.made_progress = true;
         }
         let durable = self.legs[self.leader].map.is_durable(region, D);
         if durable || self.planted.mend_before_intent {
@@ -312,7 +312,7 @@ impl Mirror {
             if op.tries[leg] > self.write_retries {
                 self.leave(leg, cx);
             } else {
-                self.stir = true; // sent once more
+                self.made_progress = true; // sent once more
             }
             return;
         }

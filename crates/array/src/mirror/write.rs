@@ -28,7 +28,7 @@ impl Mirror {
             return self.enter(op, Claim::Read);
         }
         self.scrub_gives_way(op.start, op.end, cx);
-        if self.upkeep.mark_ahead > 0 && op.op == Op::Write {
+        if self.maintenance.mark_ahead > 0 && op.op == Op::Write {
             self.declare_ahead(op.start, op.end, cx);
         }
         self.enter(op, Claim::Write)
@@ -119,7 +119,7 @@ impl Mirror {
         let durable = range.clone().all(|r| map.is_durable(r, D));
         if !durable && !self.proc.holds_new_regions() {
             range.clone().for_each(|r| map.set(r, D));
-            self.stir = true;
+            self.made_progress = true;
         }
         self.list_on_follower(range);
         if self.is_held() || !durable && !self.planted.data_before_intent {
@@ -128,7 +128,7 @@ impl Mirror {
             let op = &mut self.ops[i as usize];
             if op.sent == Instant::ZERO {
                 op.sent = cx.now;
-                self.stir |= self.policy.degrade;
+                self.made_progress |= self.policy.degrade;
             }
         } else {
             self.issue(i, cx);
@@ -143,7 +143,7 @@ impl Mirror {
             for region in range {
                 if leg.map.wanted(region) & L == 0 {
                     leg.map.set(region, D | L);
-                    self.stir = true;
+                    self.made_progress = true;
                 }
             }
         }
@@ -219,7 +219,7 @@ impl Mirror {
         let l = &mut self.legs[leg];
         let counter = if was_read { &mut l.reads } else { &mut l.data_writes };
         *counter -= 1;
-        self.stir |= *counter == 0 && self.proc.is_any();
+        self.made_progress |= *counter == 0 && self.proc.is_any();
         let op = &mut self.ops[i as usize];
         op.flying -= 1;
         if op.over {
@@ -254,7 +254,7 @@ impl Mirror {
 
     fn written(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
         self.legs[leg].wrote();
-        self.stir |= self.exposure.is_late; // the other one may be late alone
+        self.made_progress |= self.exposure.is_late; // the other one may be late alone
         let op = &mut self.ops[i as usize];
         op.parts[leg] = Part::Done;
         let (span, other) = (cx.now.since(op.sent), op.parts[1 - leg]);
@@ -383,7 +383,7 @@ impl Mirror {
         let (range, parent) = (self.regions_of(op.at, op.upto), op.parent);
         if error.kind != ErrorKind::Unsupported && self.legs[self.follower()].writes {
             range.for_each(|r| self.make_stale(r));
-            self.stir = true;
+            self.made_progress = true;
         }
         if parent != ReqId::NONE {
             cx.requests[parent].error = Some(error);
@@ -417,7 +417,7 @@ impl Mirror {
         } else {
             self.arm_clear(cx);
         }
-        self.stir |= !self.slot_wait.is_empty();
+        self.made_progress |= !self.slot_wait.is_empty();
     }
 
     /// An operation is over: its client hears of it, and its extent is free.

@@ -27,8 +27,8 @@ impl Parity {
         }
         match admin {
             Admin::Scrub { mends } => {
-                self.scrub.course.begin(mends.unwrap_or(self.upkeep.mends), cx.now);
-                self.stir = true;
+                self.scrub.course.begin(mends.unwrap_or(self.maintenance.mends), cx.now);
+                self.made_progress = true;
                 Ok(())
             }
             Admin::StopScrub => self.scrub.course.stop(),
@@ -74,7 +74,7 @@ impl Parity {
             Run::Failed => Some(Health::Failed),
             Run::Running if !bits(self.all()).all(full) || self.rebuilds() => Some(Health::Degraded),
             Run::Running if self.lost.len() > 0 => Some(Health::Degraded),
-            Run::Running => Some(Health::Whole),
+            Run::Running => Some(Health::Healthy),
             Run::Closed | Run::Opening | Run::Closing => None,
         }
     }

@@ -29,7 +29,7 @@ pub enum WriteHole {
 
 /// What the machine needs of the options of scrubs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Upkeep {
+pub(super) struct Maintenance {
     /// From the beginning of a scrub to that of the next; zero for never.
     pub(super) every: Span,
     /// Bytes of each leg a second; zero for no limit.
@@ -199,9 +199,9 @@ impl ParityConfig {
         }
     }
 
-    pub(super) fn upkeep(&self) -> Upkeep {
+    pub(super) fn maintenance(&self) -> Maintenance {
         let ScrubConfig { interval, rate, on_mismatch } = self.scrub;
-        Upkeep { every: interval, rate: rate.0, mends: on_mismatch == OnMismatch::Repair }
+        Maintenance { every: interval, rate: rate.0, mends: on_mismatch == OnMismatch::Repair }
     }
 
     /// Bytes on one leg before the next one follows.

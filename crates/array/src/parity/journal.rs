@@ -110,7 +110,7 @@ impl Parity {
         let Some(slot) = self.journal.free.pop() else {
             self.count.journal_waits += 1;
             self.journal.waiting.push_back(i);
-            self.stir = true;
+            self.made_progress = true;
             return;
         };
         let legs = self.pieces[i as usize].legs;
@@ -122,7 +122,7 @@ impl Parity {
         for leg in bits(legs) {
             self.journal_part(i, leg, cx);
         }
-        self.stir |= self.journal.wants_checkpoint();
+        self.made_progress |= self.journal.wants_checkpoint();
     }
 
     /// Gives room in the journal to pieces that wait for it.

@@ -6,7 +6,8 @@ use super::piece::{Answer, Kind, Phase, Piece};
 use super::{NONE, Parity, Run, SCRUB, STALL, Tag, bits};
 use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits,
-    Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Upkeep, UpkeepKind, Violation,
+    Machine, Maintenance, MaintenanceKind, Op, OpenOptions, Peek, Place, ReqId, Span, Step, TimerKey,
+    Violation,
 };
 
 impl Machine for Parity {
@@ -23,7 +24,7 @@ impl Machine for Parity {
         true
     }
 
-    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         self.how = how;
         self.run = Run::Opening;
         for l in &mut self.legs {
@@ -63,7 +64,8 @@ impl Machine for Parity {
         let (tag, leg, index) = Tag::of(cx.requests[id].cookie);
         let answer = Answer::of(id, cx);
         self.legs[leg].in_flight -= 1;
-        self.stir |= self.legs[leg].in_flight == 0 && self.run != Run::Running || !self.legs[leg].is_in();
+        self.made_progress |=
+            self.legs[leg].in_flight == 0 && self.run != Run::Running || !self.legs[leg].is_in();
         match tag {
             Tag::Part => self.part_done(answer, leg, index, cx),
             Tag::Flush => self.flush_part_done(answer, leg, index, cx),
@@ -84,7 +86,7 @@ impl Machine for Parity {
             STALL => self.stall_timer(cx),
             _ => self.rebuild.waits = false,
         }
-        self.stir = true;
+        self.made_progress = true;
         self.advance(cx);
         cx.only_step()
     }
@@ -102,7 +104,7 @@ impl Machine for Parity {
                 (self.legs[leg].failed, self.legs[leg].lost) = (false, false);
                 self.legs[leg].back = true;
                 self.members.reopen = true;
-                self.stir = true;
+                self.made_progress = true;
             }
             DeviceEvent::GcPressure(_)
             | DeviceEvent::Standby(_)
@@ -123,14 +125,18 @@ impl Machine for Parity {
         self.standing()
     }
 
-    fn upkeep(&self, out: &mut Vec<Upkeep>) {
+    fn maintenance(&self, out: &mut Vec<Maintenance>) {
         let of = ByteLen(self.geometry.data);
         let left = self.bytes_to_rebuild();
         if self.run == Run::Running && left > 0 {
             // Of the leg, or of the parity, that lacks most.
-            out.push(Upkeep { kind: UpkeepKind::Rebuild, left: ByteLen(left), of: ByteLen(of.0.max(left)) });
+            out.push(Maintenance {
+                kind: MaintenanceKind::Rebuild,
+                left: ByteLen(left),
+                of: ByteLen(of.0.max(left)),
+            });
         }
-        out.extend(self.scrub.course.upkeep(of));
+        out.extend(self.scrub.course.maintenance(of));
     }
 
     fn child_use(&self, child: u8) -> Option<ChildUse> {

@@ -145,7 +145,7 @@ impl Parity {
         }
         self.members.version += 1;
         self.count.legs_lost += 1;
-        self.stir = true;
+        self.made_progress = true;
         if self.lacking() > 1 && matches!(self.run, Run::Running | Run::Closing) {
             self.run = Run::Failed;
             cx.event(DeviceEvent::Lost);
@@ -220,7 +220,7 @@ impl Parity {
 
     pub(super) fn superblock_written(&mut self, error: Option<ErrorKind>, leg: usize, cx: &mut Cx<'_>) {
         self.members.flying -= 1;
-        self.stir = true;
+        self.made_progress = true;
         if let Some(kind) = error {
             self.give_up(leg, kind, cx);
         }
@@ -251,7 +251,7 @@ impl Parity {
         }
         if m.settled != m.version && m.writing == m.version {
             m.settled = m.version;
-            self.stir = true;
+            self.made_progress = true;
             for j in std::mem::take(&mut self.held_jobs) {
                 self.finish(j, cx);
             }
@@ -269,7 +269,7 @@ impl Parity {
         if let Checkpoint::Recorded { floor } = self.members.checkpoint {
             self.members.checkpoint = Checkpoint::None;
             self.journal.release(floor);
-            self.stir = true;
+            self.made_progress = true;
         }
         let wanted = self.journal.wants_checkpoint() || self.rebuild_wants_checkpoint();
         let idle = self.members.checkpoint == Checkpoint::None && self.members.flying == 0;
@@ -298,7 +298,7 @@ impl Parity {
     }
 
     pub(super) fn checkpoint_flushed(&mut self, error: Option<ErrorKind>, leg: usize, cx: &mut Cx<'_>) {
-        self.stir = true;
+        self.made_progress = true;
         if self.opening.is_flushing() {
             return self.opening_flushed(leg, error);
         }
@@ -354,7 +354,7 @@ impl Parity {
 
     /// What a leg that waits to join has in its cache is durable: what its slots show now a cut shows too.
     pub(super) fn join_settled(&mut self, error: Option<ErrorKind>, leg: usize, cx: &mut Cx<'_>) {
-        self.stir = true;
+        self.made_progress = true;
         let Some(joining) = self.members.joining.as_mut().filter(|joining| joining.leg == leg) else {
             return;
         };
@@ -384,7 +384,7 @@ impl Parity {
         record: Option<member::Superblock>,
         cx: &mut Cx<'_>,
     ) {
-        self.stir = true;
+        self.made_progress = true;
         if let (Seen::Ours, Some(record)) = (seen, &record) {
             self.members.epoch = self.members.epoch.max(record.generation.epoch);
         }
@@ -422,7 +422,7 @@ impl Parity {
     }
 
     pub(super) fn start_close(&mut self, cx: &mut Cx<'_>) {
-        self.stir = true;
+        self.made_progress = true;
         match self.run {
             Run::Closed => cx.closed(),
             Run::Running => (self.run, self.closing) = (Run::Closing, true),

@@ -32,7 +32,7 @@
 //! it is written ([`lost`]). A write fails there as long as its parity needs what is lost and what cannot be read: one of all
 //! chunks of the row needs neither.
 //!
-//! **Upkeep.** Legs are compared by command or from time to time ([`scrub`]), and replaced by command ([`admin`]). One that hangs is left out ([`stall`]).
+//! **Maintenance.** Legs are compared by command or from time to time ([`scrub`]), and replaced by command ([`admin`]). One that hangs is left out ([`stall`]).
 //!
 //! **Not done.** Reads of what is left when two legs are lost. No bitmap of regions for "resync". With "resync" a
 //! rebuild stops at a sector that another leg cannot read, and tries again each second.
@@ -68,7 +68,7 @@ use config::Planted;
 use figures::Counts;
 use journal::Journal;
 use layout::{Geometry, LegLayout, OUT};
-use nandu_base::{BuildContext, Cx, Health, Limits, OpenHow, ReqId, TimerKey};
+use nandu_base::{BuildContext, Cx, Health, Limits, OpenOptions, ReqId, TimerKey};
 use piece::{Job, Piece};
 use std::collections::VecDeque;
 
@@ -196,11 +196,11 @@ pub struct Parity {
     initial_sync: InitialSync,
     rebuild_chunk: u64,
     rebuild_rate: u64,
-    upkeep: config::Upkeep,
+    maintenance: config::Maintenance,
 
     run: Run,
     closing: bool,
-    how: OpenHow,
+    how: OpenOptions,
     legs: Vec<Leg>,
     /// Whether a leg has left or joined that the superblocks do not name so yet.
     members: member::Members,
@@ -225,7 +225,7 @@ pub struct Parity {
     held: Vec<u32>,
     locks: Locks,
     /// Something changed that procedures or waiters look at.
-    stir: bool,
+    made_progress: bool,
     /// The health that was said last.
     told: Health,
     count: Counts,
@@ -274,10 +274,10 @@ impl Parity {
             retries: config.write_retries > 0,
             initial_sync: config.initial_sync,
             rebuild_rate: config.rebuild_rate.0,
-            upkeep: config.upkeep(),
+            maintenance: config.maintenance(),
             run: Run::Closed,
             closing: false,
-            how: OpenHow::default(),
+            how: OpenOptions::default(),
             legs: layouts.into_iter().zip(&config.legs).map(leg).collect(),
             members: member::Members::default(),
             opening: open::Opening::default(),
@@ -294,8 +294,8 @@ impl Parity {
             ready: VecDeque::new(),
             held: Vec::new(),
             locks: Locks::new(Pass { writes: planted.no_lock, copies: false, reads: planted.read_unlocked }),
-            stir: false,
-            told: Health::Whole,
+            made_progress: false,
+            told: Health::Healthy,
             count: Counts::default(),
         }
     }
@@ -348,7 +348,7 @@ impl Parity {
             while let Some(i) = self.ready.pop_front() {
                 self.begin(i, cx);
             }
-            if !std::mem::take(&mut self.stir) {
+            if !std::mem::take(&mut self.made_progress) {
                 return;
             }
             self.pump_failed(cx);

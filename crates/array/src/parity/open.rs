@@ -117,7 +117,7 @@ impl Parity {
         self.opening.step = Step::Begin;
         self.opening.again = false;
         self.opening.tries = TRIES;
-        self.stir = true;
+        self.made_progress = true;
     }
 
     pub(super) fn drop_opening(&mut self, cx: &mut Cx<'_>) {
@@ -157,7 +157,7 @@ impl Parity {
         match next {
             Ok(step) => {
                 self.opening.step = step;
-                self.stir = true;
+                self.made_progress = true;
             }
             Err(error) => self.not_opened(error, cx),
         }
@@ -249,7 +249,7 @@ impl Parity {
     }
 
     pub(super) fn superblock_read(&mut self, id: ReqId, leg: usize, slot: u32, cx: &mut Cx<'_>) {
-        self.stir = true;
+        self.made_progress = true;
         let request = &cx.requests[id];
         let error = request.error;
         let bytes = cx.pool.bytes(request.payload, ByteLen(PAGE));
@@ -386,7 +386,7 @@ impl Parity {
     fn serve(&mut self, cx: &mut Cx<'_>) {
         self.opening.step = Step::None;
         self.members.settled = self.members.version;
-        self.stir = true;
+        self.made_progress = true;
         let again = std::mem::replace(&mut self.run, Run::Running) == Run::Failed;
         if self.lacking() > 1 {
             // Legs went with the last answer.
@@ -402,7 +402,7 @@ impl Parity {
 
     fn not_opened(&mut self, error: OpenError, cx: &mut Cx<'_>) {
         self.drop_opening(cx);
-        self.stir = true;
+        self.made_progress = true;
         self.legs.iter_mut().for_each(|l| (l.upto, l.durable, l.back) = (OUT, OUT, false));
         if self.run == Run::Opening {
             self.run = Run::Closed;

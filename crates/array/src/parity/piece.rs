@@ -281,7 +281,7 @@ impl Parity {
         }
         self.pieces[i as usize].kind = Kind::Free;
         self.free_pieces.push(i);
-        self.stir = true;
+        self.made_progress = true;
         if p.job == NONE {
             match p.kind {
                 Kind::Scrub => self.scrub.piece = NONE,

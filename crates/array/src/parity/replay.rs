@@ -68,7 +68,7 @@ impl Parity {
 
     /// A header, a part of an entry or what one is made from was read, or a part was written.
     pub(super) fn open_part_done(&mut self, id: ReqId, tag: Tag, leg: usize, index: u32, cx: &mut Cx<'_>) {
-        self.stir = true;
+        self.made_progress = true;
         if let Some(error) = cx.requests[id].error {
             // What a part is made from is not tried again: without it the part lacks its checksum.
             if self.opening.step != Step::Make && self.once_more(id, leg, error.kind, cx) {

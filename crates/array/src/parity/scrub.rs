@@ -110,12 +110,12 @@ impl Parity {
 
     /// Begins a pass whose time has come.
     fn scrub_is_due(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Some(due) = self.scrub.course.due(self.upkeep.every, cx.now) else { return false };
+        let Some(due) = self.scrub.course.due(self.maintenance.every, cx.now) else { return false };
         if cx.now < due {
             self.arm_scrub(due, cx);
             return false;
         }
-        self.scrub.course.begin(self.upkeep.mends, cx.now);
+        self.scrub.course.begin(self.maintenance.mends, cx.now);
         true
     }
 
@@ -142,7 +142,7 @@ impl Parity {
             end = start + PAGE;
         }
         let skips = lost(end) || pass.given_up >= PATIENCE;
-        self.scrub.course.pay(end - start, self.upkeep.rate, cx.now);
+        self.scrub.course.pay(end - start, self.maintenance.rate, cx.now);
         if skips {
             self.count.scrub.skipped_bytes += end - start;
             return self.scrub.course.passed(end);

@@ -2,7 +2,7 @@
 
 use super::disk::Disk;
 use super::{Subject, World};
-use nandu_base::OpenHow;
+use nandu_base::OpenOptions;
 
 /// What a start says, and figures of what it found.
 pub type Found = (Result<(), String>, Vec<u64>);
@@ -10,7 +10,7 @@ pub type Found = (Result<(), String>, Vec<u64>);
 impl<S: Subject> World<S> {
     /// What a start finds, before anything is mended.
     pub fn start(&mut self, figures: &[&str]) -> Found {
-        let opened = self.open(OpenHow::default()).map_err(|why| why.to_string());
+        let opened = self.open(OpenOptions::default()).map_err(|why| why.to_string());
         (opened, figures.iter().map(|name| self.counter(name)).collect())
     }
 

@@ -294,7 +294,7 @@ impl Machine for Leg {
         &self.limits
     }
 
-    fn open(&mut self, _: nandu_base::OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, _: nandu_base::OpenOptions, cx: &mut Cx<'_>) -> Step {
         if !self.disk.lock().expect("no panic inside").lost {
             cx.opened(Ok(()));
         } else {

@@ -12,7 +12,8 @@ use disk::{Disk, Leg, Shared, lose};
 use events::{Due, Events};
 use nandu_base::{
     Admin, AdminError, BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, Flags, Instant,
-    Notice, OpenError, OpenHow, Payload, PayloadPool, Precondition, ReqId, SECTOR, Span, TenantId, TimerKey,
+    Notice, OpenError, OpenOptions, Payload, PayloadPool, Precondition, ReqId, SECTOR, Span, TenantId,
+    TimerKey,
 };
 use nandu_stack::{Graph, Part};
 use oracle::{Answer, Job, Possible};
@@ -205,7 +206,7 @@ impl<S: Subject> World<S> {
     }
 
     /// Builds the machines and begins the start.
-    pub fn boot(&mut self, how: OpenHow) {
+    pub fn boot(&mut self, how: OpenOptions) {
         tell!(self, "start {how:?}");
         let limits: Vec<_> =
             self.disks.iter().map(|d| Leg::limits_of(&d.lock().expect("no panic inside"))).collect();
@@ -251,7 +252,7 @@ impl<S: Subject> World<S> {
     }
 
     /// Starts and waits until the start is over.
-    pub fn open(&mut self, how: OpenHow) -> Result<(), OpenError> {
+    pub fn open(&mut self, how: OpenOptions) -> Result<(), OpenError> {
         self.boot(how);
         for _ in 0..200_000 {
             if let Some(result) = self.opened() {
@@ -500,7 +501,7 @@ impl<S: Subject> World<S> {
         self.disk(leg).lost = false;
         if let Some(graph) = self.graph.as_mut() {
             if !graph.is_open(leg as u32) {
-                graph.open(leg as u32, OpenHow::default(), self.now, &mut self.events);
+                graph.open(leg as u32, OpenOptions::default(), self.now, &mut self.events);
             }
             graph.device_event(leg as u32, DeviceEvent::Back, self.now, &mut self.events);
             self.hear();

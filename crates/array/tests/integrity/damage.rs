@@ -1,7 +1,7 @@
 //! Damage to data and to each kind of record: refused, mended, or unreadable; never wrong.
 
 use crate::world::{CREATE, PAGE, Setup, World};
-use nandu_base::{ErrorKind, Notice, OpenError, OpenHow};
+use nandu_base::{ErrorKind, Notice, OpenError, OpenOptions};
 
 fn world(seed: u64) -> World {
     let mut setup = Setup::small(seed);
@@ -36,7 +36,7 @@ fn a_changed_sector_is_unreadable_until_it_is_written() {
                     w.close();
                     w.corrupt(0, 2 * b, 1);
                     w.cut();
-                    w.open(OpenHow::default()).expect("it is whole");
+                    w.open(OpenOptions::default()).expect("it is whole");
                 }
                 "after a round" => {
                     w.run(1000);
@@ -93,7 +93,7 @@ fn each_flipped_bit_of_a_tag_makes_its_block_unreadable_or_right() {
         let mut w = written(0);
         let sector = w.layout.tags / 512;
         w.disk(0).flip_record(sector, bit);
-        w.open(OpenHow::default()).expect("tags are read later");
+        w.open(OpenOptions::default()).expect("tags are read later");
         for block in 0..3 {
             assert_eq!(is_unreadable(&mut w, block), block == bit / 32, "bit {bit}, block {block}");
         }
@@ -109,7 +109,7 @@ fn each_flipped_bit_of_a_superblock_is_mended_from_the_other_copy() {
             let sector = (w.layout.superblock + copy * PAGE) / 512;
             let before = w.disk(0).record(sector * 512);
             w.disk(0).flip_record(sector, bit);
-            w.open(OpenHow::default()).expect("one copy is whole");
+            w.open(OpenOptions::default()).expect("one copy is whole");
             assert_eq!(w.disk(0).record(sector * 512), before, "bit {bit} is mended");
             assert!(!is_unreadable(&mut w, 0));
         }
@@ -124,7 +124,7 @@ fn two_damaged_superblocks_are_refused_and_nothing_changes() {
         w.disk(0).flip_record(sector, 100);
     }
     let before = w.disk(0).copy();
-    for how in [OpenHow::default(), CREATE] {
+    for how in [OpenOptions::default(), CREATE] {
         let error = w.open(how).expect_err("nobody knows what it is");
         let OpenError::Refused { why, .. } = &error else { panic!("{error:?}") };
         assert!(why.contains(&w.layout.superblock.to_string()), "{why}");
@@ -139,7 +139,7 @@ fn each_flipped_bit_of_the_marks_takes_the_data_as_they_are() {
         let mut w = written(0);
         let sector = w.layout.marks / 512;
         w.disk(0).flip_record(sector, bit);
-        w.open(OpenHow::default()).expect("damaged marks mark everything");
+        w.open(OpenOptions::default()).expect("damaged marks mark everything");
         assert_eq!(w.counter("retaken_regions"), 3, "bit {bit}");
         assert!(w.notices.contains(&Notice::Retaken { regions: 3, differing: 0 }));
         assert!(!is_unreadable(&mut w, 0) && !is_unreadable(&mut w, 2));
@@ -150,7 +150,7 @@ fn each_flipped_bit_of_the_marks_takes_the_data_as_they_are() {
 #[test]
 fn what_is_not_this_device_is_refused() {
     let mut w = World::new(Setup::small(0));
-    let error = w.open(OpenHow::default()).expect_err("blank");
+    let error = w.open(OpenOptions::default()).expect_err("blank");
     assert_eq!(error.to_string(), "the device holds no checksums: it is blank; start it with `create`");
     let mut w = written(0);
     w.setup.config.block_size = Some(nandu_base::ByteLen(1024));
@@ -163,13 +163,13 @@ fn a_page_of_tags_that_cannot_be_read_makes_its_blocks_unreadable_until_they_are
     let mut w = written(0);
     let sector = w.layout.tags / 512;
     w.disk(0).bad.insert(sector);
-    w.open(OpenHow::default()).expect("tags are read later");
+    w.open(OpenOptions::default()).expect("tags are read later");
     assert!(is_unreadable(&mut w, 0) && is_unreadable(&mut w, 2));
     let a = w.write(0, 1);
     w.wait(&[a]);
     assert!(!is_unreadable(&mut w, 0) && is_unreadable(&mut w, 2));
     w.close();
     w.cut();
-    w.open(OpenHow::default()).expect("it is whole");
+    w.open(OpenOptions::default()).expect("it is whole");
     assert!(!is_unreadable(&mut w, 0) && is_unreadable(&mut w, 2), "that is remembered");
 }

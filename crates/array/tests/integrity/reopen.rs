@@ -1,7 +1,7 @@
 //! The device goes and comes back, as it was, as another one, or while the machine is being closed.
 
 use crate::world::{CREATE, PAGE, Setup, World};
-use nandu_base::{ErrorKind, Notice, OpenHow, Rng};
+use nandu_base::{ErrorKind, Notice, OpenOptions, Rng};
 
 fn written(seed: u64) -> World {
     let mut w = World::new(Setup::small(seed));
@@ -75,7 +75,7 @@ fn a_close_ends_at_any_step_of_a_start_after_a_loss() {
             assert_eq!(w.wrong, None, "{what}, closed after {events} events");
             if what == "as it was" {
                 w.cut();
-                w.open(OpenHow::default()).expect("it is whole");
+                w.open(OpenOptions::default()).expect("it is whole");
                 w.read_all();
                 assert_eq!(w.wrong, None, "closed after {events} events");
             }
@@ -100,7 +100,7 @@ fn a_close_after_a_loss_takes_no_mark_away() {
         w.run(rng.below(3) as usize);
         w.close();
         w.cut();
-        w.open(OpenHow::default()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        w.open(OpenOptions::default()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         w.read_all();
         assert_eq!(w.wrong, None, "seed {seed}");
     }

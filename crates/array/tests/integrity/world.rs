@@ -2,11 +2,12 @@
 
 use crate::harness::{self, Subject};
 use nandu_array::integrity::IntegrityConfig;
-use nandu_base::{ByteLen, DeviceConfig, OpenHow, Span};
+use nandu_base::{ByteLen, DeviceConfig, OpenOptions, Span};
 use std::collections::BTreeSet;
 
 pub type World = harness::World<Setup>;
-pub const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
+pub const CREATE: OpenOptions =
+    OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
 /// Bytes of the disk: three regions of blocks of 512 B.
 pub const SIZE: u64 = 1_300 << 10;
 pub const PAGE: u64 = 4096;

@@ -3,7 +3,7 @@
 use crate::{Model, Versions, explore};
 use nandu_array::member::{Gen, Standing, State, Superblock, standing};
 use nandu_array::mirror::decide::{Found, Lacks, Start, common, decide, returns};
-use nandu_base::OpenHow;
+use nandu_base::OpenOptions;
 
 /// What is kept of the rules.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -138,7 +138,7 @@ impl World {
                 });
                 let names = ["a".to_string(), "b".to_string()];
                 let mut w = World { openings: self.openings - 1, ..self.clone() };
-                match decide(&found, &names, OpenHow { alone, ..OpenHow::default() }) {
+                match decide(&found, &names, OpenOptions { alone, ..OpenOptions::default() }) {
                     Err(_) if present == 0b11 && !alone && !self.put && !self.forked => {
                         return Err("both legs are refused, and none was put back".into());
                     }

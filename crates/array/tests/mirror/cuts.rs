@@ -5,7 +5,7 @@ use crate::scenarios::newest as superblock;
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::decide::common;
 use nandu_array::mirror::hetero::{AckMode, DelayOrder, FlushMode};
-use nandu_base::{Op, OpenHow, Rng, Span};
+use nandu_base::{Op, OpenOptions, Rng, Span};
 
 type Story = fn(&mut World);
 
@@ -105,7 +105,7 @@ fn cut_everywhere(story: Story, setup: &Setup, twice: bool) -> Result<(), String
     for n in 1.. {
         let mut w = World::new(setup.clone());
         w.fuse = Some(n);
-        let create = OpenHow { create: true, ..OpenHow::default() };
+        let create = OpenOptions { create: true, ..OpenOptions::default() };
         let made = w.open(create);
         if !w.is_over() {
             made.map_err(|e| format!("creation: {e}"))?;
@@ -134,7 +134,7 @@ fn cut_everywhere(story: Story, setup: &Setup, twice: bool) -> Result<(), String
 }
 
 /// Both legs must start; the survivor alone may.
-fn recover(w: &mut World, lost: Option<usize>, how: OpenHow, rng: &mut Rng) -> Result<(), String> {
+fn recover(w: &mut World, lost: Option<usize>, how: OpenOptions, rng: &mut Rng) -> Result<(), String> {
     if let Some(leg) = lost {
         if rng.below(2) == 0 && w.open(how).is_ok() {
             w.read_all();
@@ -229,7 +229,7 @@ fn a_cut_at_any_step_loses_nothing_promised() {
 
 /// A leg goes away at any step of a story, the start and the end included, and comes back after it.
 fn lose_everywhere(story: Story, leg: usize, setup: &Setup) -> Result<(), String> {
-    let create = OpenHow { create: true, ..OpenHow::default() };
+    let create = OpenOptions { create: true, ..OpenOptions::default() };
     for n in 1.. {
         let told = |e: String| format!("seed {}, leg {leg} is lost after {n} events: {e}", setup.seed);
         let mut w = World::new(setup.clone());
@@ -281,7 +281,7 @@ fn a_leg_may_leave_at_any_step() {
 /// Every cut of a story in which one leg dies with the power, and the other is told to start alone. When both were of one
 /// generation it knows what it may lack, and shows nothing older than what was flushed.
 fn die_everywhere(story: Story, leg: usize, setup: &Setup) -> Result<(), String> {
-    let create = OpenHow { create: true, ..OpenHow::default() };
+    let create = OpenOptions { create: true, ..OpenOptions::default() };
     for n in 1.. {
         let mut w = World::new(setup.clone());
         w.fuse = Some(n);
@@ -296,7 +296,7 @@ fn die_everywhere(story: Story, leg: usize, setup: &Setup) -> Result<(), String>
         {
             (w.disk(leg).lost, w.disk(1 - leg).lost) = (true, false);
             w.may_lose = true;
-            let alone = OpenHow { alone: true, ..OpenHow::default() };
+            let alone = OpenOptions { alone: true, ..OpenOptions::default() };
             let mut rng = Rng::new(setup.seed ^ n);
             if rng.below(2) == 0 {
                 w.boot(alone);
@@ -318,7 +318,7 @@ fn die_everywhere(story: Story, leg: usize, setup: &Setup) -> Result<(), String>
 
 /// Data that died with the leader is written again, and the power is cut at every step of that.
 fn heal_everywhere(setup: &Setup) -> Result<(), String> {
-    let how = OpenHow { create: true, ..OpenHow::default() };
+    let how = OpenOptions { create: true, ..OpenOptions::default() };
     for n in 1.. {
         let mut w = World::new(setup.clone());
         w.open(how).map_err(|e| e.to_string())?;
@@ -334,7 +334,7 @@ fn heal_everywhere(setup: &Setup) -> Result<(), String> {
         w.cut();
         w.disk(A).lost = true;
         w.may_lose = true;
-        w.open(OpenHow { alone: true, ..OpenHow::default() }).map_err(|e| e.to_string())?;
+        w.open(OpenOptions { alone: true, ..OpenOptions::default() }).map_err(|e| e.to_string())?;
         if w.counter("lost_bytes") == 0 {
             return Err("nothing is lost when the leader dies".into());
         }
@@ -351,7 +351,7 @@ fn heal_everywhere(setup: &Setup) -> Result<(), String> {
         w.cut();
         let told = |e| format!("seed {}, cut after {n} events: {e}", setup.seed);
         wrong.map_or(Ok(()), Err).map_err(told)?;
-        w.open(OpenHow::default()).map_err(|e| told(e.to_string()))?;
+        w.open(OpenOptions::default()).map_err(|e| told(e.to_string()))?;
         for (healed, first, count) in [(healed[0], 4, 4), (healed[1], 8, 8)] {
             let r = w.read(first, count);
             w.wait(&[r]);

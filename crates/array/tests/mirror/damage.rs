@@ -5,9 +5,9 @@
 
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::layout::PAGE;
-use nandu_base::{OpenHow, Span};
+use nandu_base::{OpenOptions, Span};
 
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
+const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
 
 /// A mirror that has served, and that both legs have served.
 fn made(setup: Setup) -> World {

@@ -1,14 +1,14 @@
 //! What an operator can do to a set: legs that went on alone, in turns, and met again.
 
 use crate::world::{A, B, Setup, World};
-use nandu_base::{OpenHow, Rng, Span};
+use nandu_base::{OpenOptions, Rng, Span};
 
 /// One leg goes on alone, perhaps the other one too, and both meet: at a start, or while one of them serves. A fork must
 /// be refused, anything else must join; a leg alone may only show what it may hold.
 fn meet(setup: Setup) -> Result<(), String> {
     let mut rng = Rng::new(setup.seed ^ 0xF08C);
     let mut w = World::new(setup);
-    let create = OpenHow { create: true, ..OpenHow::default() };
+    let create = OpenOptions { create: true, ..OpenOptions::default() };
     w.open(create).map_err(|e| format!("creation: {e}"))?;
     for first in [0, 100, 300] {
         let a = w.write(first + rng.below(8), 8);
@@ -26,7 +26,7 @@ fn meet(setup: Setup) -> Result<(), String> {
         (w.disk(leg).lost, w.disk(1 - leg).lost) = (false, true);
         w.may_lose = true;
         // Whatever the first read shows must stay, even when the power is cut in the middle of the start.
-        let how = OpenHow { alone: true, ..OpenHow::default() };
+        let how = OpenOptions { alone: true, ..OpenOptions::default() };
         w.boot(how);
         while w.opened().is_none() && w.step() {}
         if w.opened() != Some(Ok(())) {
@@ -51,7 +51,7 @@ fn meet(setup: Setup) -> Result<(), String> {
         w.run(20_000);
         w.is_pair()
     } else {
-        w.open(OpenHow::default()).is_ok()
+        w.open(OpenOptions::default()).is_ok()
     };
     match (fork, joined) {
         (true, true) => Err("two legs that both went on alone are joined".into()),
@@ -64,7 +64,7 @@ fn meet(setup: Setup) -> Result<(), String> {
 fn read_at_once(setup: Setup) -> Result<(), String> {
     let mut rng = Rng::new(setup.seed ^ 0x0EAD);
     let mut w = World::new(setup);
-    let create = OpenHow { create: true, ..OpenHow::default() };
+    let create = OpenOptions { create: true, ..OpenOptions::default() };
     w.open(create).map_err(|e| format!("creation: {e}"))?;
     for _ in 0..3 {
         let a = w.write(rng.below(40), 8);
@@ -78,7 +78,7 @@ fn read_at_once(setup: Setup) -> Result<(), String> {
         let alone = turn == 1;
         w.disk(1 - leg).lost = alone;
         w.may_lose |= alone;
-        let how = OpenHow { alone, ..OpenHow::default() };
+        let how = OpenOptions { alone, ..OpenOptions::default() };
         if w.open(how).is_err() {
             w.cut();
             continue;
@@ -95,7 +95,7 @@ fn read_at_once(setup: Setup) -> Result<(), String> {
 
 /// A leg leaves, is replaced, and comes back when its substitute is gone: it must be copied in full.
 fn replaced_and_back(setup: Setup) -> Result<(), String> {
-    let create = OpenHow { create: true, ..OpenHow::default() };
+    let create = OpenOptions { create: true, ..OpenOptions::default() };
     let mut w = World::new(setup.clone());
     w.open(create).map_err(|e| format!("creation: {e}"))?;
     let a = w.write(10, 20);
@@ -116,7 +116,7 @@ fn replaced_and_back(setup: Setup) -> Result<(), String> {
     old.lock().expect("no panic inside").lost = false;
     w.disks[A] = old;
     // The leg that stayed has no way to know whether its substitute went on; then it may be told to start.
-    if w.open(OpenHow::default()).is_ok() {
+    if w.open(OpenOptions::default()).is_ok() {
         w.run(20_000);
         w.read_all();
         if w.wrong.is_none() {
@@ -129,7 +129,7 @@ fn replaced_and_back(setup: Setup) -> Result<(), String> {
 /// A start cannot read its map, and writes it anew; the next start can read what lay there before. Regions written in
 /// between are marked all the same.
 fn unreadable_once(setup: Setup) -> Result<(), String> {
-    let create = OpenHow { create: true, ..OpenHow::default() };
+    let create = OpenOptions { create: true, ..OpenOptions::default() };
     let leg = (setup.seed % 2) as usize;
     let mut w = World::new(setup);
     w.open(create).map_err(|e| format!("creation: {e}"))?;
@@ -142,7 +142,7 @@ fn unreadable_once(setup: Setup) -> Result<(), String> {
     w.cut();
     let slots = [0, 1].map(|slot| w.layout.page(0, slot).sector());
     w.disk(leg).bad.extend(slots);
-    w.open(OpenHow::default()).map_err(|e| format!("a map that cannot be read: {e}"))?;
+    w.open(OpenOptions::default()).map_err(|e| format!("a map that cannot be read: {e}"))?;
     let a = w.write(390, 8);
     w.wait(&[a]);
     let f = w.flush();
@@ -150,7 +150,7 @@ fn unreadable_once(setup: Setup) -> Result<(), String> {
     w.cut();
     w.disk(leg).bad.clear();
     w.disk(1 - leg).lost = false;
-    w.open(OpenHow::default()).map_err(|e| format!("both legs: {e}"))?;
+    w.open(OpenOptions::default()).map_err(|e| format!("both legs: {e}"))?;
     w.run(20_000);
     w.read_all();
     if w.wrong.is_none() {

@@ -1,11 +1,11 @@
 //! Longer legs: a mirror grows on command and not before, whatever is cut or lost meanwhile.
 
+use crate::maintenance::{CREATE, PLAIN, rested, written};
 use crate::random::seeds;
-use crate::upkeep::{CREATE, PLAIN, rested, written};
 use crate::world::{A, B, Setup, World};
 use nandu_array::member::moved::has_moved;
 use nandu_array::mirror::layout::{Layout, read_superblock};
-use nandu_base::{Admin, ByteLen, Notice, Op, OpenHow, Rng, SECTOR, Span};
+use nandu_base::{Admin, ByteLen, Notice, Op, OpenOptions, Rng, SECTOR, Span};
 
 const GROW: Admin = Admin::Grow { is_equal: false };
 /// Bytes by which each leg becomes longer.
@@ -118,7 +118,7 @@ fn story(w: &mut World, after: [Layout; 2]) {
 }
 
 /// The start after it, and all that was promised is there; then, if it has not grown, it can.
-fn recover(w: &mut World, before: [Layout; 2], after: [Layout; 2], how: OpenHow) -> Result<(), String> {
+fn recover(w: &mut World, before: [Layout; 2], after: [Layout; 2], how: OpenOptions) -> Result<(), String> {
     let had_grown = settle(w, before, after);
     w.open(how).map_err(|e| e.to_string())?;
     w.read_all();
@@ -256,7 +256,7 @@ fn a_mirror_that_is_not_whole_does_not_grow() {
     w.wait(&[a]);
     lengthen(&mut w, after);
     let why = w.admin(GROW).expect_err("one leg is out").to_string();
-    assert!(why.contains("wait until its health is whole"), "{why}");
+    assert!(why.contains("wait until its it is healthy"), "{why}");
 }
 
 #[test]

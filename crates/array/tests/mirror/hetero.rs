@@ -3,9 +3,9 @@
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::HeteroConfig;
 use nandu_array::mirror::hetero::{AckMode, DelayOrder, FlushMode, HoldMode, Manager, OnLimit, WaitLimit};
-use nandu_base::{ByteLen, Op, OpenHow, Span, Stamp};
+use nandu_base::{ByteLen, Op, OpenOptions, Span, Stamp};
 
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
+const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
 
 fn made(setup: Setup) -> World {
     let mut w = World::new(setup);

@@ -8,12 +8,12 @@ mod grow;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hetero;
-mod knobs;
+mod maintenance;
 mod old;
 mod options;
 mod plants;
 mod random;
 mod scenarios;
+mod settings;
 mod stuck;
-mod upkeep;
 mod world;

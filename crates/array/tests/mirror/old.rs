@@ -8,10 +8,10 @@ use crate::random::seeds;
 use crate::scenarios::refusal;
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::hetero::{AckMode, FlushMode};
-use nandu_base::{OpenHow, Rng, Span};
+use nandu_base::{OpenOptions, Rng, Span};
 
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
-const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false, salvage: false };
+const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
+const PLAIN: OpenOptions = OpenOptions { create: false, alone: false, assume_clean: false, salvage: false };
 
 /// How a session ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,7 +84,7 @@ fn put_back(setup: Setup) -> Result<(), String> {
         // The other one goes on when it is told to, and the copy is copied over when that is asked for.
         w.disk(leg).lost = true;
         w.may_lose = true;
-        if w.open(OpenHow { alone: true, ..PLAIN }).is_err() {
+        if w.open(OpenOptions { alone: true, ..PLAIN }).is_err() {
             return w.wrong.take().map_or(Ok(()), Err);
         }
         w.read_all();

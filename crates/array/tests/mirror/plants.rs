@@ -55,7 +55,8 @@ fn every_planted_fault_of_a_hetero_mirror_is_found() {
 #[test]
 fn every_planted_fault_that_needs_a_story_is_found() {
     all_found(STORY_PLANTS, |name| {
-        let early = narrow(name).or_else(|| crate::upkeep::finds(name)).or_else(|| crate::old::finds(name));
+        let early =
+            narrow(name).or_else(|| crate::maintenance::finds(name)).or_else(|| crate::old::finds(name));
         let early = early.or_else(|| crate::grow::finds(name));
         let early = early.or_else(|| crate::forks::finds(name));
         early.or_else(|| crate::cuts::finds(name, 4, true))

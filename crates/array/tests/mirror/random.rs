@@ -3,7 +3,7 @@
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::Failback;
 use nandu_array::mirror::hetero::{AckMode, DelayOrder, FlushMode, Manager, OnLimit, WaitBasis, WaitLimit};
-use nandu_base::{Admin, ByteLen, Op, OpenHow, Rng, Span};
+use nandu_base::{Admin, ByteLen, Op, OpenOptions, Rng, Span};
 use std::collections::BTreeMap;
 
 /// What may happen.
@@ -61,7 +61,7 @@ fn live_and_count(
 ) -> Result<(), String> {
     let rng = Rng::new(setup.seed ^ 0x5EED);
     let mut life = Life { world: World::new(setup), rng, mix, lost: None, create: false, hurt: false };
-    let create = OpenHow { create: true, ..OpenHow::default() };
+    let create = OpenOptions { create: true, ..OpenOptions::default() };
     if let Err(e) = life.world.open(create) {
         return Err(format!("the first start fails: {e}"));
     }
@@ -200,12 +200,12 @@ impl Life {
             }
             None => {}
         }
-        self.start(OpenHow { alone, create: self.create, ..OpenHow::default() });
+        self.start(OpenOptions { alone, create: self.create, ..OpenOptions::default() });
     }
 
     fn death(&mut self) {
         self.world.die();
-        self.start(OpenHow { create: self.create, ..OpenHow::default() });
+        self.start(OpenOptions { create: self.create, ..OpenOptions::default() });
         // What was read from a cache must survive the next cut.
         if self.rng.below(2) == 0 && self.lost.is_none() {
             self.world.read_all();
@@ -213,7 +213,7 @@ impl Life {
         }
     }
 
-    fn start(&mut self, how: OpenHow) {
+    fn start(&mut self, how: OpenOptions) {
         self.heal_flush();
         if self.mix.cuts && self.rng.below(3) == 0 {
             // Cut again inside the start, or soon after.
@@ -244,7 +244,9 @@ impl Life {
             Some(leg) => {
                 self.world.cut();
                 self.world.disk(leg).lost = false;
-                if let Err(error) = self.world.open(OpenHow { create: self.create, ..OpenHow::default() }) {
+                if let Err(error) =
+                    self.world.open(OpenOptions { create: self.create, ..OpenOptions::default() })
+                {
                     self.world.wrong.get_or_insert(format!("both legs, after `{why}`: {error}"));
                 }
             }
@@ -266,7 +268,8 @@ impl Life {
         if !self.world.is_pair() {
             // A leg that failed says nothing more: only a new start takes it in again.
             self.world.die();
-            if let Err(error) = self.world.open(OpenHow { create: self.create, ..OpenHow::default() }) {
+            if let Err(error) = self.world.open(OpenOptions { create: self.create, ..OpenOptions::default() })
+            {
                 self.world.wrong.get_or_insert(format!("the last start: {error}"));
                 return;
             }

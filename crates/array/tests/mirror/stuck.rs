@@ -4,9 +4,9 @@ use crate::scenarios::until_pair;
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::HeteroConfig;
 use nandu_array::mirror::hetero::{AckMode, FlushMode};
-use nandu_base::{ByteLen, ErrorKind, Op, OpenHow, Span};
+use nandu_base::{ByteLen, ErrorKind, Op, OpenOptions, Span};
 
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
+const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
 
 /// Leg b answers first, has come back, and is brought up to date for a quarter of a second.
 fn resyncing(seed: u64, change: impl FnOnce(&mut HeteroConfig)) -> World {
@@ -109,7 +109,7 @@ fn a_close_ends_with_everything_on_the_leg_that_has_it() {
         assert_eq!(w.wrong, None);
         w.cut();
         w.disk(A).rejects.clear();
-        w.open(OpenHow::default()).expect("both legs");
+        w.open(OpenOptions::default()).expect("both legs");
         assert_eq!(w.counter("leader_leg"), B as u64);
         assert_eq!(content(&mut w), was);
         w.read_all();
@@ -129,7 +129,7 @@ fn where_the_resync_cannot_end_what_the_leader_does_not_take_is_lost_and_on_reco
         if closes {
             w.close();
             w.cut();
-            w.open(OpenHow::default()).expect("both legs");
+            w.open(OpenOptions::default()).expect("both legs");
         } else {
             w.pass(Span::from_ms(400));
             assert_eq!(w.counter("lost_bytes"), 4096);

@@ -3,10 +3,10 @@
 
 use crate::random::seeds;
 use crate::world::{Setup, World};
-use nandu_base::{Op, OpenHow, Rng};
+use nandu_base::{Op, OpenOptions, Rng};
 
 type Story = fn(&mut World);
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
+const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
 
 fn wait(w: &mut World, cookies: &[u64]) {
     if !w.is_over() {
@@ -189,11 +189,11 @@ fn short_starts(setup: &Setup) -> Result<(), String> {
         let mut rng = Rng::new(setup.seed ^ (n as u64) << 8);
         let leg = rng.below(w.legs() as u64) as usize;
         w.disk(leg).lost = true;
-        w.boot(OpenHow::default());
+        w.boot(OpenOptions::default());
         w.run(rng.between(1, 120) as usize);
         w.cut();
         w.disk(leg).lost = false;
-        w.open(OpenHow::default()).map_err(|e| told(e.to_string()))?;
+        w.open(OpenOptions::default()).map_err(|e| told(e.to_string()))?;
         w.read_all();
         w.run(50_000);
         w.check_parity();

@@ -6,12 +6,12 @@
 use crate::scenarios::with_a_lost_sector;
 use crate::world::{Setup, World};
 use nandu_array::parity::layout::PAGE;
-use nandu_base::{OpenHow, Span};
+use nandu_base::{OpenOptions, Span};
 
 /// What was acknowledged last is in the journal, and not yet durable in its place.
 fn cut_while_writing() -> World {
     let mut w = World::new(Setup::small(5));
-    w.open(OpenHow { create: true, ..OpenHow::default() }).expect("blank legs are taken");
+    w.open(OpenOptions { create: true, ..OpenOptions::default() }).expect("blank legs are taken");
     for k in 0..2 {
         let a = w.write(k * 9, 7);
         let b = w.write(64 + k, 2);

@@ -4,9 +4,9 @@ mod cuts;
 mod damage;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod maintenance;
 mod old;
 mod plants;
 mod random;
 mod scenarios;
-mod upkeep;
 mod world;

@@ -8,11 +8,11 @@ use crate::world::{Setup, World};
 use nandu_array::member::{Gen, State};
 use nandu_array::parity::decide::{believe, old_legs};
 use nandu_array::parity::layout::{OUT, Superblock};
-use nandu_base::{OpenError, OpenHow, Rng};
+use nandu_base::{OpenError, OpenOptions, Rng};
 
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
-const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false, salvage: false };
-const ALONE: OpenHow = OpenHow { create: false, alone: true, assume_clean: false, salvage: false };
+const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
+const PLAIN: OpenOptions = OpenOptions { create: false, alone: false, assume_clean: false, salvage: false };
+const ALONE: OpenOptions = OpenOptions { create: false, alone: true, assume_clean: false, salvage: false };
 
 fn some_writes(w: &mut World, rng: &mut Rng) {
     for _ in 0..rng.between(1, 3) {

@@ -4,7 +4,7 @@ use crate::world::{Setup, World};
 use nandu_array::member::InitialSync;
 use nandu_array::parity::WriteHole;
 use nandu_array::parity::layout::Rotation;
-use nandu_base::{Admin, ByteLen, Op, OpenHow, Rng, Span};
+use nandu_base::{Admin, ByteLen, Op, OpenOptions, Rng, Span};
 
 /// What may happen.
 #[derive(Clone, Copy)]
@@ -51,7 +51,7 @@ struct Life {
 pub fn live(setup: Setup, mix: Mix, steps: u32) -> Result<(), String> {
     let rng = Rng::new(setup.seed ^ 0x5EED);
     let mut life = Life { world: World::new(setup), rng, mix, lost: Vec::new(), replaced: false };
-    let create = OpenHow { create: true, ..OpenHow::default() };
+    let create = OpenOptions { create: true, ..OpenOptions::default() };
     if let Err(e) = life.world.open(create) {
         return Err(format!("the first start fails: {e}"));
     }
@@ -208,7 +208,7 @@ impl Life {
         self.heal();
         if self.mix.cuts && self.rng.below(3) == 0 {
             // Cut again inside the start, or soon after.
-            self.world.boot(OpenHow::default());
+            self.world.boot(OpenOptions::default());
             let n = self.rng.between(1, 160) as usize;
             self.world.run(n);
             self.world.cut();
@@ -216,7 +216,7 @@ impl Life {
                 self.change_legs();
             }
         }
-        if let Err(error) = self.world.open(OpenHow { create: self.replaced, ..OpenHow::default() }) {
+        if let Err(error) = self.world.open(OpenOptions { create: self.replaced, ..OpenOptions::default() }) {
             self.refused(&error.to_string());
         }
         if self.rng.below(2) == 0 {
@@ -241,7 +241,7 @@ impl Life {
         for leg in std::mem::take(&mut self.lost) {
             self.world.disk(leg).lost = false;
         }
-        if let Err(error) = self.world.open(OpenHow::default()) {
+        if let Err(error) = self.world.open(OpenOptions::default()) {
             self.world.wrong.get_or_insert(format!("all legs, after `{why}`: {error}"));
         }
     }
@@ -258,7 +258,7 @@ impl Life {
         if !self.world.is_full() {
             // A leg that failed says nothing more: only a new start takes it in again. Blank ones need a word.
             self.world.die();
-            if let Err(error) = self.world.open(OpenHow { create: true, ..OpenHow::default() }) {
+            if let Err(error) = self.world.open(OpenOptions { create: true, ..OpenOptions::default() }) {
                 self.world.wrong.get_or_insert(format!("the last start: {error}"));
                 return;
             }
@@ -281,7 +281,7 @@ impl Life {
             }
             self.world.cut();
             self.world.disk(leg).lost = true;
-            if let Err(error) = self.world.open(OpenHow { alone: true, ..OpenHow::default() }) {
+            if let Err(error) = self.world.open(OpenOptions { alone: true, ..OpenOptions::default() }) {
                 self.world.wrong.get_or_insert(format!("without leg {leg}: {error}"));
                 return;
             }

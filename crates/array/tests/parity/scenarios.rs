@@ -4,9 +4,9 @@ use crate::world::{Setup, World};
 use nandu_array::member::InitialSync;
 use nandu_array::parity::WriteHole;
 use nandu_array::parity::layout::{EPOCHS, KEPT_EPOCHS, OUT, START_EPOCHS, Superblock};
-use nandu_base::{ByteLen, ErrorKind, OpenHow, Span};
+use nandu_base::{ByteLen, ErrorKind, OpenOptions, Span};
 
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
+const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
 
 pub fn world(change: impl FnOnce(&mut Setup)) -> World {
     let mut setup = Setup::small(7);
@@ -135,7 +135,7 @@ fn a_blank_leg_is_rebuilt_and_the_mark_survives_a_cut() {
     let left = w.counter("bytes_to_rebuild");
     assert!(left > 0, "the rebuild is not over");
     w.cut();
-    w.open(OpenHow::default()).expect("all legs are there");
+    w.open(OpenOptions::default()).expect("all legs are there");
     // What is between two checkpoints may be done again.
     assert!(w.counter("bytes_to_rebuild") <= left + (64 << 10), "it goes on where it was");
     w.run(100_000);
@@ -180,13 +180,13 @@ fn without_a_journal_a_short_and_unclean_array_wants_a_word() {
     done(&mut w, a);
     w.cut();
     w.disk(1).lost = true;
-    let error = w.open(OpenHow::default()).expect_err("unclean and short of a leg");
+    let error = w.open(OpenOptions::default()).expect_err("unclean and short of a leg");
     assert!(error.to_string().contains("has not ended in order"), "{error}");
     w.cut();
-    w.open(OpenHow { alone: true, ..OpenHow::default() }).expect("the word was given");
+    w.open(OpenOptions { alone: true, ..OpenOptions::default() }).expect("the word was given");
     w.cut();
     w.disk(1).lost = false;
-    w.open(OpenHow { alone: true, ..OpenHow::default() }).expect("all legs");
+    w.open(OpenOptions { alone: true, ..OpenOptions::default() }).expect("all legs");
 }
 
 /// Its superblocks say that all parity is right.
@@ -199,7 +199,7 @@ fn without_a_journal_a_short_array_that_was_closed_starts() {
     w.close();
     w.cut();
     w.disk(1).lost = true;
-    w.open(OpenHow::default()).expect("it has ended in order");
+    w.open(OpenOptions::default()).expect("it has ended in order");
 }
 
 #[test]
@@ -212,10 +212,10 @@ fn a_leg_of_another_array_is_refused() {
     w.cut();
     other.cut();
     w.disks[1] = std::sync::Arc::clone(&other.disks[1]);
-    let error = w.open(OpenHow::default()).expect_err("a foreign leg");
+    let error = w.open(OpenOptions::default()).expect_err("a foreign leg");
     assert!(error.to_string().contains("different arrays"), "{error}");
     w.disks.swap(1, 2);
-    let error = w.open(OpenHow::default()).expect_err("legs in the wrong order");
+    let error = w.open(OpenOptions::default()).expect_err("legs in the wrong order");
     assert!(error.to_string().contains("is leg"), "{error}");
 }
 
@@ -244,7 +244,7 @@ fn a_leg_that_comes_and_goes_does_not_keep_a_start_from_ending() {
     let a = w.write(0, 60);
     done(&mut w, a);
     w.cut();
-    w.boot(OpenHow::default());
+    w.boot(OpenOptions::default());
     for _ in 0..200 {
         if w.opened().is_some() {
             break;
@@ -349,7 +349,7 @@ fn a_rebuild_puts_what_it_cannot_make_on_record_and_goes_on() {
         if again {
             // The record is durable.
             w.cut();
-            w.open(OpenHow::default()).expect("all legs are there");
+            w.open(OpenOptions::default()).expect("all legs are there");
             assert_eq!(w.counter("lost_sectors"), 1);
         }
         fails(&mut w, 106);
@@ -377,7 +377,7 @@ fn a_rebuild_puts_what_it_cannot_make_on_record_and_goes_on() {
     w.run(10_000);
     w.check_parity();
     w.cut();
-    w.open(OpenHow::default()).expect("all legs are there");
+    w.open(OpenOptions::default()).expect("all legs are there");
     w.read_all();
     assert_eq!((w.counter("lost_sectors"), w.wrong.clone()), (0, None));
 }
@@ -466,7 +466,7 @@ fn cut_in_a_row(n: u64, change: impl FnOnce(&mut Setup)) -> World {
 fn a_leg_that_goes_before_the_parity_is_computed_has_lost_nothing() {
     for n in 1..60 {
         let mut w = cut_in_a_row(n, |_| {});
-        w.open(OpenHow::default()).expect("all legs");
+        w.open(OpenOptions::default()).expect("all legs");
         w.lose(0);
         let r = w.read(300, 1);
         w.wait(&[r]);
@@ -488,7 +488,7 @@ fn a_leg_that_goes_before_the_parity_is_computed_has_lost_nothing() {
 #[test]
 fn before_the_parity_is_computed_no_leg_can_be_done_without() {
     let mut w = cut_in_a_row(9, |s| s.config.request_timeout = Span::from_ms(2));
-    w.open(OpenHow { alone: true, ..OpenHow::default() }).expect("all legs");
+    w.open(OpenOptions { alone: true, ..OpenOptions::default() }).expect("all legs");
     w.freeze(0, Span::from_ms(40));
     let r = w.read(0, 8);
     let before = w.now;
@@ -561,7 +561,7 @@ fn a_leg_of_another_set_is_refused_and_changes_nothing() {
     done(&mut w, b);
     w.cut();
     w.disk(2).lost = false;
-    w.open(OpenHow::default()).expect("all legs");
+    w.open(OpenOptions::default()).expect("all legs");
     w.read_all();
     w.run(100_000);
     w.read_all();
@@ -589,7 +589,7 @@ fn aged(epoch: u64) -> World {
 fn near_the_bound_of_the_count_of_changes_no_leg_joins_and_starts_go_on() {
     for (epoch, joins) in [(EPOCHS - KEPT_EPOCHS - 4, true), (EPOCHS - KEPT_EPOCHS - 1, false)] {
         let mut w = aged(epoch);
-        w.open(OpenHow::default()).expect("all legs");
+        w.open(OpenOptions::default()).expect("all legs");
         w.lose(2);
         let a = w.write(0, 100);
         done(&mut w, a);
@@ -598,7 +598,7 @@ fn near_the_bound_of_the_count_of_changes_no_leg_joins_and_starts_go_on() {
         assert_eq!(figures(&w, &["legs_joined", "legs_refused"]), [u64::from(joins), u64::from(!joins)]);
         w.close();
         w.cut();
-        w.open(OpenHow::default()).expect("the others are current");
+        w.open(OpenOptions::default()).expect("the others are current");
         w.run(100_000);
         w.read_all();
         assert_eq!(w.wrong, None);
@@ -608,16 +608,16 @@ fn near_the_bound_of_the_count_of_changes_no_leg_joins_and_starts_go_on() {
 #[test]
 fn at_the_bound_of_the_count_of_changes_a_start_is_refused_in_words() {
     let mut w = aged(EPOCHS - START_EPOCHS - 1);
-    w.open(OpenHow::default()).expect("the last start");
+    w.open(OpenOptions::default()).expect("the last start");
     w.close();
     w.cut();
-    let error = w.open(OpenHow::default()).expect_err("nothing can be counted any more").to_string();
+    let error = w.open(OpenOptions::default()).expect_err("nothing can be counted any more").to_string();
     assert!(error.contains("their records can count no more; empty the records of all legs"), "{error}");
     w.cut();
     for leg in 0..3 {
         w.layout.superblocks.into_iter().for_each(|at| w.disk(leg).put_record(at, &[0; 4096]));
     }
-    w.open(OpenHow { salvage: true, ..OpenHow::default() }).expect("a new set");
+    w.open(OpenOptions { salvage: true, ..OpenOptions::default() }).expect("a new set");
     w.read_all();
     w.check_parity();
     assert_eq!(w.wrong, None);
@@ -671,7 +671,7 @@ fn a_leg_that_does_not_take_its_superblock_is_out_and_on_record_so() {
         assert!([0, 2].iter().all(|&leg| superblock(&w, leg).upto[1] == OUT), "the others say so");
         w.cut();
         w.disk(1).rejects.clear();
-        w.open(OpenHow::default()).expect("the others are current");
+        w.open(OpenOptions::default()).expect("the others are current");
         w.run(100_000);
         w.read_all();
         w.check_parity();
@@ -681,7 +681,7 @@ fn a_leg_that_does_not_take_its_superblock_is_out_and_on_record_so() {
 
 #[test]
 fn a_start_ends_without_a_leg_whose_superblocks_cannot_be_read() {
-    for how in [OpenHow::default(), CREATE] {
+    for how in [OpenOptions::default(), CREATE] {
         let mut w = world(|_| {});
         let a = w.write(0, 200);
         done(&mut w, a);
@@ -710,7 +710,7 @@ fn a_start_ends_without_a_leg_whose_journal_cannot_be_read() {
         let acknowledged = jobs.iter().filter(|job| w.is_ok(**job)).count();
         w.cut();
         w.disk(1).bad.extend((0..8).map(|slot| w.layout.slot(slot).0 / 512).collect::<Vec<_>>());
-        w.open(OpenHow::default()).expect("the others are current");
+        w.open(OpenOptions::default()).expect("the others are current");
         assert_eq!(w.counter("legs_missing"), 1);
         w.read_all();
         assert_eq!(w.wrong, None, "cut after {n} events, {acknowledged} acknowledged");

@@ -44,7 +44,7 @@ pub struct CacheConfig {
     pub use_hints: bool,
     /// Longest read below. Default and most: 64 blocks, or what the device below takes. At least a block.
     pub max_fill_size: Option<ByteLen>,
-    /// Reads ahead that may be on their way. More are refused. Default 16, from 0 to 4096.
+    /// Reads ahead that may be in flight. More are refused. Default 16, from 0 to 4096.
     #[serde(default = "prefetch_depth")]
     pub prefetch_depth: u32,
     /// Refuse reads ahead while the device below is busy. Default false.

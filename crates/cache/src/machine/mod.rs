@@ -37,7 +37,7 @@ use change::{Change, Wide};
 use fill::{Fill, Waiter};
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Content, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Instant,
-    Kind, Limits, Machine, Op, OpenHow, Peek, Phase, Place, Plant, RamPower, ReqId, Span, Step, TimerKey,
+    Kind, Limits, Machine, Op, OpenOptions, Peek, Phase, Place, Plant, RamPower, ReqId, Span, Step, TimerKey,
     Violation,
 };
 use read::Waiting;
@@ -329,7 +329,7 @@ impl Machine for Cache {
         ByteLen(below.capacity.0.saturating_sub(self.limits.capacity.0))
     }
 
-    fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, _how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         if cx.pool.content() != Content::Nothing || self.prefetch.hears_of_waste() {
             self.directory.gone = Some(Vec::new());
         }

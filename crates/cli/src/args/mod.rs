@@ -11,6 +11,7 @@ pub use sweep::SweepArgs;
 pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, MrcArgs, ReadArgs, TraceCommand, WriteArgs};
 pub use values::BadLinesArg;
 
+use crate::output::Kind;
 use crate::replay::{Load, Replay};
 use crate::source::{GenSetting, WarmUp};
 use advise::ADVISE_EXAMPLES;
@@ -19,7 +20,7 @@ use clap_complete::Shell;
 use nandu_base::{ByteLen, Precondition, Ratio, Span};
 use nandu_trace::Columns;
 use nandu_trace::fit::Fit;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use sweep::SWEEP_EXAMPLES;
 use values::{
     columns, connections, fit_parser, format_parser, jobs, parse_span, patience, precondition, rate, repeats,
@@ -336,12 +337,28 @@ pub struct OutArgs {
     /// Print JSON with stable field names
     #[arg(long)]
     pub json: bool,
+    /// Write the same JSON to a file, whatever is printed
+    #[arg(long, value_name = "FILE.json")]
+    pub export_json: Option<PathBuf>,
     /// Write a self-contained page with plots
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
     /// Replace files that are there, also inputs and what Nandu did not write
     #[arg(long)]
     pub force: bool,
+}
+
+impl OutArgs {
+    /// The files that are written.
+    pub fn files(&self) -> impl Iterator<Item = (&Path, Kind)> {
+        let (page, json) = (self.report.as_deref(), self.export_json.as_deref());
+        page.map(|path| (path, Kind::Page)).into_iter().chain(json.map(|path| (path, Kind::Json)))
+    }
+
+    /// Whether the JSON is wanted anywhere.
+    pub fn wants_json(&self) -> bool {
+        self.json || self.export_json.is_some()
+    }
 }
 
 /// `nandu demo`.

@@ -1,16 +1,16 @@
 //! `nandu assemble`: the stack file of a set, by what lies on its members.
 
 use crate::args::AssembleArgs;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::output;
-use crate::talk::Talk;
 use nandu_live::examine::{Examined, Set, examine, placed, sets, stack_of};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
 /// Looks at the files, and writes the stack file of the set that they belong to.
-pub fn assemble(args: &AssembleArgs, talk: Talk<'_>) -> Result<(), Failure> {
+pub fn assemble(args: &AssembleArgs, console: Console<'_>) -> Result<(), Failure> {
     let found = args.files.iter().map(|path| examine(path));
     let found: Vec<Examined> =
         found.collect::<Result<_, _>>().map_err(|error| Failure::input(error.to_string()))?;
@@ -21,7 +21,7 @@ pub fn assemble(args: &AssembleArgs, talk: Talk<'_>) -> Result<(), Failure> {
             let shown = path.display().to_string();
             let text = std::fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
             let (text, said) = placed(&text, &shown, &found, set).map_err(Failure::input)?;
-            said.iter().for_each(|line| talk.note(line));
+            said.iter().for_each(|line| console.note(line));
             text
         }
         None => stack_of(&found, set, args.hetero).map_err(Failure::input)?.to_text(),
@@ -30,13 +30,13 @@ pub fn assemble(args: &AssembleArgs, talk: Talk<'_>) -> Result<(), Failure> {
         Ok(start) => start.clone(),
         Err(why) => format!("does not start: {why}"),
     };
-    talk.note(format!("{} {}: {start}", set.kind, &set.id[..8]));
+    console.note(format!("{} {}: {start}", set.kind, &set.id[..8]));
     match &args.output {
         None => output::print_as_it_is(&text),
         Some(path) => {
             put(path, &text)?;
             let shown = path.display();
-            talk.note(format!("{shown} is written; serve it: `nandu serve {shown} -U SOCKET`"));
+            console.note(format!("{shown} is written; serve it: `nandu serve {shown} -U SOCKET`"));
             Ok(())
         }
     }

@@ -1,6 +1,7 @@
 //! `nandu compare`: several stacks, the same requests, side by side.
 
 use crate::args::CompareArgs;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::format::{per_second, percent, short_hash, thousandths, time};
 use crate::output::{self, Kind};
@@ -10,14 +11,14 @@ use crate::race::{self, Race, open_all, turns, warn_all};
 use crate::replay::{Load, Replay};
 use crate::report;
 use crate::table::Table;
-use crate::talk::Talk;
 use crate::verdict::{self, Row};
-use nandu_sim::result::Latency;
+use nandu_sim::result::{Latency, SCHEMA};
 use nandu_sim::steady::RULE;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// Races stacks.
-pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
+pub fn compare(args: &CompareArgs, console: Console) -> Result<(), Failure> {
     let registry = crate::registry();
     let replay = Replay {
         seed: Some(args.stack.seed),
@@ -25,12 +26,11 @@ pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
         ..args.load.replay()
     };
     let mut stacks = open_all(&args.stacks, &args.stack.set, registry)?;
-    let outputs: Vec<(&Path, Kind)> =
-        args.out.report.iter().map(|path| (path.as_path(), Kind::Page)).collect();
+    let outputs: Vec<(&Path, Kind)> = args.out.files().collect();
     let inputs: Vec<PathBuf> = stacks.iter().flat_map(|stack| stack.inputs(&replay)).collect();
     output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.out.force)?;
     for stack in &stacks {
-        stack.remarks().iter().for_each(|line| talk.note(format!("{}: {line}", stack.label)));
+        stack.remarks().iter().for_each(|line| console.note(format!("{}: {line}", stack.label)));
     }
     let threads = args.jobs.unwrap_or_else(parallel::cores);
     // Each trace by itself, on stacks that are as they were. All of them are read before the first runs.
@@ -42,14 +42,14 @@ pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
             false => open_all(&args.stacks, &args.stack.set, registry)?,
         };
         let name = load.trace.as_ref().and_then(Load::name).unwrap_or_default().to_string();
-        plans.push((name, race::planned(opened, &load, registry, talk)?));
+        plans.push((name, race::planned(opened, &load, registry, console)?));
     }
     let several = plans.len() > 1;
     let mut shown: Vec<Row> = Vec::new();
     let mut names: Vec<String> = Vec::new();
     let mut races: Vec<Vec<Row>> = Vec::new();
     for (name, plans) in plans {
-        let rows = race::race(&plans, threads, args.out.report.is_some(), talk)?;
+        let rows = race::race(&plans, threads, args.out.report.is_some(), console)?;
         if !args.out.json {
             let gap = if races.is_empty() { "" } else { "\n" };
             let title = if several { format!("on {name}:\n\n") } else { String::new() };
@@ -67,20 +67,26 @@ pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
     }
     let named: Vec<(&str, &[Row])> =
         names.iter().map(String::as_str).zip(races.iter().map(Vec::as_slice)).collect();
-    warn_all(&named, talk);
-    match (args.out.json, &races[..]) {
-        (true, [one]) => output::print_json(&Race::of(one))?,
-        (true, all) => {
-            let all: Vec<Race<'_>> = all.iter().map(|rows| Race::of(rows)).collect();
-            output::print_json(&serde_json::json!({ "schema": nandu_sim::result::SCHEMA, "races": all }))?;
+    warn_all(&named, console);
+    match &races[..] {
+        [one] => output::give_json(&args.out, &Race::of(one), console)?,
+        all => {
+            let races = all.iter().map(|rows| Race::of(rows)).collect();
+            output::give_json(&args.out, &Races { schema: SCHEMA, races }, console)?;
         }
-        (false, _) => {}
     }
     if let Some(path) = &args.out.report {
         report::write(path, "nandu compare", &shown)?;
-        talk.note(format!("report written to {}", path.display()));
+        console.note(format!("report written to {}", path.display()));
     }
     Ok(())
+}
+
+/// Races on several traces.
+#[derive(Serialize)]
+struct Races<'a> {
+    schema: u32,
+    races: Vec<Race<'a>>,
 }
 
 /// The aligned table of a race.

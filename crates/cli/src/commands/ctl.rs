@@ -188,7 +188,7 @@ fn status(answer: &Value) -> String {
             short(number(&of["failed"])),
             mean,
         ]);
-        for work in of["upkeep"].as_array().into_iter().flatten() {
+        for work in of["maintenance"].as_array().into_iter().flatten() {
             left += &under_way(device, work);
         }
         for member in of["members"].as_array().into_iter().flatten().filter(|member| member["use"] != "used")

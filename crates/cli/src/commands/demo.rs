@@ -9,6 +9,7 @@
 
 use crate::args::DemoArgs;
 use crate::commands::compare::{load_line, table, verdicts};
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::open::{Opened, open};
 use crate::output::{self, Kind};
@@ -17,7 +18,6 @@ use crate::plan::{Common, Plan, extended, plan};
 use crate::race::{Race, race, warn};
 use crate::replay::Replay;
 use crate::report;
-use crate::talk::Talk;
 use crate::verdict::Row;
 use nandu_base::{Precondition, Ratio};
 
@@ -45,17 +45,17 @@ const ROWS: [Entry; 8] = [
 const REQUESTS: u64 = 100_000;
 
 /// Races the built-in examples and writes a page with plots.
-pub fn demo(args: &DemoArgs, talk: Talk) -> Result<(), Failure> {
+pub fn demo(args: &DemoArgs, console: Console) -> Result<(), Failure> {
     output::allow(&[(&args.report, Kind::Page)], &[], args.force)?;
     let plans = plans(args.seed)?;
-    let rows = race(&plans, parallel::cores(), true, talk)?;
+    let rows = race(&plans, parallel::cores(), true, console)?;
     report::write(&args.report, "nandu demo", &rows)?;
     if args.json {
         output::print_json(&Race::of(&rows))?;
     } else {
         output::print(&text(args, &rows))?;
     }
-    warn(&rows, talk);
+    warn(&rows, console);
     Ok(())
 }
 
@@ -84,8 +84,12 @@ fn plans(seed: u64) -> Result<Vec<Plan>, Failure> {
         time_scale: Some(Ratio::new(2, 1)),
         ..Replay::default()
     };
-    let common =
-        Common { seed, precondition: Precondition::Filled, registry: crate::registry(), talk: Talk::SILENT };
+    let common = Common {
+        seed,
+        precondition: Precondition::Filled,
+        registry: crate::registry(),
+        console: Console::SILENT,
+    };
     let mut plans = plan(stacks, &load, common)?;
     for (plan, row) in plans.iter_mut().zip(&ROWS) {
         plan.options.precondition = row.3;

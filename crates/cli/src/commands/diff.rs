@@ -5,12 +5,12 @@
 //! histogram, are left out. Figures come first that people ask for first; the others by how much they changed.
 
 use crate::args::DiffArgs;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::format::{bandwidth, count, energy, plural, short_hash, size, time, times, words};
 use crate::output::{self, Kind};
 use crate::report::{page, svg::escape, tables};
 use crate::table::Table;
-use crate::talk::Talk;
 use nandu_sim::result::SCHEMA;
 use serde::Serialize;
 use serde_json::Value;
@@ -71,9 +71,18 @@ struct Change {
     ratio: Option<f64>,
 }
 
+/// All that differs, as JSON.
+#[derive(Serialize)]
+struct Record<'a> {
+    schema: u32,
+    origins: &'a [Change],
+    figures: &'a [Change],
+    same: usize,
+}
+
 /// Compares two results.
-pub fn diff(args: &DiffArgs, talk: Talk) -> Result<(), Failure> {
-    let outputs: Vec<(&Path, Kind)> = args.out.report.iter().map(|p| (p.as_path(), Kind::Page)).collect();
+pub fn diff(args: &DiffArgs, console: Console) -> Result<(), Failure> {
+    let outputs: Vec<(&Path, Kind)> = args.out.files().collect();
     output::allow(&outputs, &[&args.before, &args.after], args.out.force)?;
     let ((before, from), (after, to)) = (leaves(&args.before)?, leaves(&args.after)?);
     if from != to {
@@ -110,7 +119,9 @@ pub fn diff(args: &DiffArgs, talk: Talk) -> Result<(), Failure> {
     }
     figures.sort_by(|a, b| rank(a).total_cmp(&rank(b)).then_with(|| a.figure.cmp(&b.figure)));
     let total = figures.len();
-    if !args.all && !args.out.json {
+    let record = Record { schema: SCHEMA, origins: &origins, figures: &figures, same };
+    output::give_json(&args.out, &record, console)?;
+    if !args.all {
         let of_all: BTreeMap<String, _> =
             figures.iter().map(|c| (c.figure.clone(), (c.before.clone(), c.after.clone()))).collect();
         figures.retain(|change| {
@@ -119,11 +130,7 @@ pub fn diff(args: &DiffArgs, talk: Talk) -> Result<(), Failure> {
         });
         figures.truncate(ROWS);
     }
-    if args.out.json {
-        output::print_json(&serde_json::json!({
-            "schema": SCHEMA, "origins": origins, "figures": figures, "same": same,
-        }))?;
-    } else {
+    if !args.out.json {
         output::print(&text(&origins, &figures, (total, same)))?;
     }
     if let Some(path) = &args.out.report {
@@ -131,7 +138,7 @@ pub fn diff(args: &DiffArgs, talk: Talk) -> Result<(), Failure> {
         output::write_file(path, |out| {
             out.write_all(page.as_bytes()).map_err(|e| Failure::unwritable(path, &e))
         })?;
-        talk.note(format!("report written to {}", path.display()));
+        console.note(format!("report written to {}", path.display()));
     }
     Ok(())
 }

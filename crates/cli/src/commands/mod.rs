@@ -23,37 +23,37 @@ mod trace;
 mod verify;
 
 use crate::args::{Cli, Command};
+use crate::console::console;
 use crate::failure::Failure;
-use crate::talk::talk;
 
 /// Does what the command line asks. Returns the exit code: not 0 only where a command passes on that of another.
 pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
-    let talk = talk(cli.quiet);
+    let console = console(cli.quiet);
     if !matches!(cli.command, Command::Serve(_)) {
         crate::memory::keep_freed();
     }
     match cli.command {
-        Command::Demo(args) => demo::demo(&args, talk),
-        Command::Run(args) => run::run(&args, talk),
-        Command::Compare(args) => compare::compare(&args, talk),
-        Command::Diff(args) => diff::diff(&args, talk),
-        Command::Advise(args) => return advise::advise(&args, talk),
-        Command::Reproduce(args) => reproduce::reproduce(&args, talk),
+        Command::Demo(args) => demo::demo(&args, console),
+        Command::Run(args) => run::run(&args, console),
+        Command::Compare(args) => compare::compare(&args, console),
+        Command::Diff(args) => diff::diff(&args, console),
+        Command::Advise(args) => return advise::advise(&args, console),
+        Command::Reproduce(args) => reproduce::reproduce(&args, console),
         Command::List(args) => list::list(&args),
         Command::Explain(args) => list::explain(&args),
         Command::Check(args) => check::check(&args),
         Command::Examine(args) => examine::examine(&args),
         Command::Create(args) => create::create(&args),
-        Command::Assemble(args) => assemble::assemble(&args, talk),
+        Command::Assemble(args) => assemble::assemble(&args, console),
         Command::Schema => schema::schema(),
-        Command::Trace(command) => trace::trace(&command, talk),
+        Command::Trace(command) => trace::trace(&command, console),
         Command::Completions { shell } => completions::completions(shell),
         Command::Man(args) => man::man(&args),
-        Command::Probe(args) => probe::probe(&args, talk),
-        Command::Verify(args) => verify::verify(&args, talk),
+        Command::Probe(args) => probe::probe(&args, console),
+        Command::Verify(args) => verify::verify(&args, console),
         Command::Ctl(args) => ctl::ctl(&args),
         Command::Stop(args) => ctl::stop(&args),
-        Command::Sweep(args) => return sweep::sweep(&args, talk),
+        Command::Sweep(args) => return sweep::sweep(&args, console),
         Command::Serve(args) => return serve::serve(args, cli.quiet),
     }
     .map(|()| 0)

@@ -1,18 +1,18 @@
 //! `nandu trace mrc`: curves of miss ratios, page by page, without a device.
 
 use crate::args::MrcArgs;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::format::{count, size};
 use crate::output;
 use crate::parallel;
 use crate::source;
 use crate::table::Table;
-use crate::talk::Talk;
 use nandu_experiment::mrc::{Asked, Point, Policy, curves};
 
 /// Prints the curve of each policy.
-pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
-    let trace = source::requests(&args.read.wanted(&args.trace), crate::registry(), talk)?;
+pub fn mrc(args: &MrcArgs, console: Console) -> Result<(), Failure> {
+    let trace = source::requests(&args.read.wanted(&args.trace), crate::registry(), console)?;
     let asked = Asked {
         policies: args.policy.clone(),
         sizes: args.sizes.clone(),
@@ -22,7 +22,7 @@ pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
         repeat: args.repeat,
         threads: args.jobs.unwrap_or_else(parallel::cores),
     };
-    let waiting = talk.waiting("finding the curves");
+    let waiting = console.waiting("finding the curves");
     let curves = curves(trace, &args.trace, &asked)?;
     drop(waiting);
     match args.json {

@@ -1,15 +1,15 @@
 //! `nandu probe`: read sizes and depths of a stack, a file or a device.
 
 use crate::args::ProbeArgs;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::open::{self, open};
 use crate::output;
 use crate::probe::{device, simulated, text};
-use crate::talk::Talk;
 use std::path::Path;
 
 /// Measures and prints.
-pub fn probe(args: &ProbeArgs, talk: Talk) -> Result<(), Failure> {
+pub fn probe(args: &ProbeArgs, console: Console) -> Result<(), Failure> {
     let is_stack = args.target.ends_with(".toml") || open::BUILTIN.iter().any(|b| b.0 == args.target);
     let figures = if is_stack && !args.device {
         simulated::probe(
@@ -18,7 +18,7 @@ pub fn probe(args: &ProbeArgs, talk: Talk) -> Result<(), Failure> {
             args.seed,
         )?
     } else {
-        device::probe(Path::new(&args.target), args.seed, talk)?
+        device::probe(Path::new(&args.target), args.seed, console)?
     };
     if args.json { output::print_json(&figures) } else { output::print(&text(&figures)) }
 }

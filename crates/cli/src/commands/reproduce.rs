@@ -1,25 +1,24 @@
 //! `nandu reproduce`: the claims of a paper, measured.
 
 use crate::args::ReproduceArgs;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::format::three;
 use crate::output::{self, Kind};
 use crate::parallel;
 use crate::reproduce::expected::ClaimKind;
-use crate::reproduce::lab::Lab;
 use crate::reproduce::record::{Counts, Form, Record};
+use crate::reproduce::runner::Runner;
 use crate::reproduce::{self, Outcome, PAPERS, Paper, Reproduction, Sheet};
 use crate::table::Table;
-use crate::talk::Talk;
 use nandu_base::registry::nearest;
 use nandu_trace::synth::SYNTHS;
 use std::path::Path;
 
 /// Measures the claims of one paper, or of all.
-pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
+pub fn reproduce(args: &ReproduceArgs, console: Console) -> Result<(), Failure> {
     let recorded: Vec<&Path> = args.trace.iter().map(|(_, file)| Path::new(file)).collect();
-    let outputs: Vec<(&Path, Kind)> =
-        args.out.report.iter().map(|path| (path.as_path(), Kind::Page)).collect();
+    let outputs: Vec<(&Path, Kind)> = args.out.files().collect();
     output::allow(&outputs, &recorded, args.out.force)?;
     let papers: Vec<&Paper> = match &args.paper {
         Some(name) => vec![reproduce::paper(name)?],
@@ -27,7 +26,7 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
     };
     recorded_exist(&args.trace)?;
     let form = Form::of(args.requests, args.quick);
-    let lab = |paper: &Paper| Lab {
+    let runner = |paper: &Paper| Runner {
         seed: args.seed,
         requests: args.requests.unwrap_or(if args.quick { paper.quick } else { paper.requests }),
         recorded: args.trace.iter().cloned().collect(),
@@ -36,19 +35,18 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
         only: args.only.clone(),
         quick: form == Form::Quick,
         instead: args.instead.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect(),
-        talk,
+        console,
     };
-    let done: Vec<Reproduction> = papers.iter().map(|p| p.reproduce(&lab(p))).collect::<Result<_, _>>()?;
-    if args.out.json {
-        output::print_json(&done.iter().map(|r| Record::of(r, form)).collect::<Vec<_>>())?;
-    } else {
+    let done: Vec<Reproduction> = papers.iter().map(|p| p.reproduce(&runner(p))).collect::<Result<_, _>>()?;
+    if !args.out.json {
         for r in &done {
             output::print(&text(r))?;
         }
     }
+    output::give_json(&args.out, &done.iter().map(|r| Record::of(r, form)).collect::<Vec<_>>(), console)?;
     if let Some(path) = &args.out.report {
         crate::report::reproduction::write(path, &done)?;
-        talk.note(format!("report written to {}", path.display()));
+        console.note(format!("report written to {}", path.display()));
     }
     Ok(())
 }

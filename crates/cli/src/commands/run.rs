@@ -1,20 +1,20 @@
 //! `nandu run`: one stack, and where the time went.
 
 use crate::args::RunArgs;
+use crate::console::Console;
 use crate::explain::{self, WithSlowest};
 use crate::failure::Failure;
 use crate::format::{
     bandwidth, count, per_second, percent, plural, shares, short_hash, signed_percent, size, thousandths,
     three, time, words, years,
 };
-use crate::life::life;
+use crate::lifetime::lifetime;
 use crate::open::open;
-use crate::output::{self, Kind};
+use crate::output;
 use crate::plan::{Common, Plan, extended, plan, requests_of};
 use crate::race::{race, turns, warn};
 use crate::report;
 use crate::table::Table;
-use crate::talk::Talk;
 use crate::tenancy;
 use crate::verdict::{self, Row};
 use nandu_base::Phase;
@@ -26,56 +26,59 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 /// Replays a trace on one stack.
-pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
+pub fn run(args: &RunArgs, console: Console) -> Result<(), Failure> {
     let (registry, replay) = (crate::registry(), args.load.replay());
     let opened = open(&args.stack, &args.stacks.set, registry)?;
     let mut outputs = explain::outputs(&args.explain);
-    outputs.extend(args.out.report.iter().map(|path| (path.as_path(), Kind::Page)));
+    outputs.extend(args.out.files());
     let inputs = opened.inputs(&replay);
     output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.out.force)?;
-    opened.remarks().into_iter().for_each(|line| talk.note(line));
-    let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition, registry, talk };
+    opened.remarks().into_iter().for_each(|line| console.note(line));
+    let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition, registry, console };
     let mut plans = plan(vec![opened], &replay, common)?;
     extended(&mut plans[0].options, args.load.extend);
     // Tenants over time are part of the record.
-    let sampled = args.out.report.is_some() || args.out.json && plans[0].opened.stack.tenants.len() > 1;
+    let sampled =
+        args.out.report.is_some() || args.out.wants_json() && plans[0].opened.stack.tenants.len() > 1;
     let mut slowest = Vec::new();
     let mut rows = if args.verify {
-        verified(&plans[0], talk)?
+        verified(&plans[0], console)?
     } else if explain::is_wanted(&args.explain) {
-        let explained = explain::explain(&mut plans[0], &args.explain, sampled, talk)?;
+        let explained = explain::explain(&mut plans[0], &args.explain, sampled, console)?;
         slowest = explained.slowest;
         explained.rows
     } else {
-        race(&plans, 1, sampled, talk)?
+        race(&plans, 1, sampled, console)?
     };
     if args.slowdown {
-        alone(&plans[0], &mut rows[0].result, talk)?;
+        alone(&plans[0], &mut rows[0].result, console)?;
     }
     let row = &rows[0];
-    match (args.out.json, args.explain.slowest) {
-        (true, Some(_)) => output::print_json(&WithSlowest::of(&row.result, &slowest))?,
-        (true, None) => output::print_json(&row.result)?,
-        (false, Some(_)) => {
-            let text = summary(&row.label, &row.result);
-            output::print(&format!("{text}\n{}", explain::table(&slowest)))?;
+    if !args.out.json {
+        let text = summary(&row.label, &row.result);
+        match args.explain.slowest {
+            Some(_) => output::print(&format!("{text}\n{}", explain::table(&slowest)))?,
+            None => output::print(&text)?,
         }
-        (false, None) => output::print(&summary(&row.label, &row.result))?,
     }
-    warn(&rows, talk);
+    match args.explain.slowest {
+        Some(_) => output::give_json(&args.out, &WithSlowest::of(&row.result, &slowest), console)?,
+        None => output::give_json(&args.out, &row.result, console)?,
+    }
+    warn(&rows, console);
     if let Some(path) = &args.out.report {
         report::write(path, &format!("nandu run {}", row.label), &rows)?;
-        talk.note(format!("report written to {}", path.display()));
+        console.note(format!("report written to {}", path.display()));
     }
     Ok(())
 }
 
 /// Runs each workload alone for the slowdown of its tenant. Its own warm-up does not count, nor its part of the warm-up of all: as many of them
 /// as it had of the requests that were measured.
-fn alone(plan: &Plan, shared: &mut RunResult, talk: Talk) -> Result<(), Failure> {
+fn alone(plan: &Plan, shared: &mut RunResult, console: Console) -> Result<(), Failure> {
     let stack = &plan.opened.stack;
     let mut seen = vec![(0u128, 0u128); shared.tenants.len()];
-    let bar = talk.runs(plan.options.workloads.iter().map(|w| Length::of([(requests_of(w), w.pace())])));
+    let bar = console.runs(plan.options.workloads.iter().map(|w| Length::of([(requests_of(w), w.pace())])));
     for (place, workload) in plan.options.workloads.iter().enumerate() {
         let tenant = usize::from(stack.exports[workload.export].tenant.0) - 1;
         let (own, measured) = (measured(&shared.tenants[tenant].total), measured(&shared.total).max(1));
@@ -105,8 +108,8 @@ fn measured(latency: &Latency) -> u64 {
 }
 
 /// The run with every read checked.
-fn verified(plan: &Plan, talk: Talk) -> Result<Vec<Row>, Failure> {
-    let bar = talk.runs([plan.length()]);
+fn verified(plan: &Plan, console: Console) -> Result<Vec<Row>, Failure> {
+    let bar = console.runs([plan.length()]);
     let result = run_verified(&plan.opened.stack, &plan.options, bar.follow());
     bar.clear();
     let label = plan.opened.label.clone();
@@ -133,7 +136,7 @@ pub fn summary(label: &str, result: &RunResult) -> String {
     let _ = write!(out, "\n{}", layers(result));
     let _ = write!(out, "{}", tenants_of_layers(result));
     let _ = write!(out, "{}", counters(result));
-    let _ = write!(out, "{}", life(result));
+    let _ = write!(out, "{}", lifetime(result));
     let _ = write!(out, "\n{}", provenance(result));
     out
 }

@@ -1,11 +1,11 @@
 //! `nandu serve`: a stack as a real block device.
 
 use crate::args::{LogLevel, ServeArgs};
+use crate::console::console;
 use crate::failure::Failure;
 use crate::format::visible;
 use crate::open::{Opened, open};
 use crate::output;
-use crate::talk::talk;
 use nandu_live::{Caps, Level, Reload, Report, ServeError, ServeOptions};
 use std::fs::File;
 use std::io::Write;
@@ -92,7 +92,7 @@ pub fn open_where_records_are(
 /// Serves a stack until it is told to stop, or until the command of `--run` ends. Returns the exit code of that command.
 pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
     let (opened, sets) = open_where_records_are(&args.stack, &args.set, true)?;
-    opened.stack.notes.iter().for_each(|note| talk(quiet).note(note));
+    opened.stack.notes.iter().for_each(|note| console(quiet).note(note));
     let mut options = ServeOptions {
         unix: args.unix,
         tcp: args.port.map(|port| SocketAddr::new(args.bind, port)),

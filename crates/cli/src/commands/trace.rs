@@ -2,13 +2,13 @@
 
 use crate::args::{ConvertArgs, GenerateArgs, InfoArgs, TraceCommand, WriteArgs};
 use crate::commands::mrc::mrc;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::format::{count, plural, short_hash, size, three, time};
 use crate::output::{self, Kind};
 use crate::replay::file_of_columns;
 use crate::source;
 use crate::table::Table;
-use crate::talk::Talk;
 use nandu_base::ByteLen;
 use nandu_base::registry::nearest;
 use nandu_trace::fit::Fit;
@@ -22,12 +22,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Does what `nandu trace` is asked.
-pub fn trace(command: &TraceCommand, talk: Talk) -> Result<(), Failure> {
+pub fn trace(command: &TraceCommand, console: Console) -> Result<(), Failure> {
     match command {
-        TraceCommand::Info(args) => info(args, talk),
-        TraceCommand::Convert(args) => convert(args, talk),
-        TraceCommand::Mrc(args) => mrc(args, talk),
-        TraceCommand::Generate(args) => generate(args, talk),
+        TraceCommand::Info(args) => info(args, console),
+        TraceCommand::Convert(args) => convert(args, console),
+        TraceCommand::Mrc(args) => mrc(args, console),
+        TraceCommand::Generate(args) => generate(args, console),
     }
 }
 
@@ -42,11 +42,11 @@ struct Measured {
     stats: Stats,
 }
 
-fn info(args: &InfoArgs, talk: Talk) -> Result<(), Failure> {
+fn info(args: &InfoArgs, console: Console) -> Result<(), Failure> {
     let mut all = Vec::new();
     for name in &args.traces {
-        let trace = source::requests(&args.read.wanted(name), crate::registry(), talk)?;
-        let _waiting = talk.waiting(format!("measuring {name}"));
+        let trace = source::requests(&args.read.wanted(name), crate::registry(), console)?;
+        let _waiting = console.waiting(format!("measuring {name}"));
         let stats = stats(&trace, StatsOptions { reuse: !args.no_reuse });
         let content_hash = trace.content_hash().to_string();
         all.push(Measured { content_hash, meta: trace.meta().clone(), stats });
@@ -152,12 +152,12 @@ fn streams(stats: &Stats) -> Table {
     table
 }
 
-fn convert(args: &ConvertArgs, talk: Talk) -> Result<(), Failure> {
+fn convert(args: &ConvertArgs, console: Console) -> Result<(), Failure> {
     let format = output_format(&args.output, args.write.to.as_deref())?;
     let columns = args.read.columns.as_ref().and_then(file_of_columns);
     let inputs: Vec<&Path> = columns.iter().map(PathBuf::as_path).chain([Path::new(&args.input)]).collect();
     output::allow(&[(&args.output, Kind::Trace)], &inputs, args.write.force)?;
-    let trace = source::requests(&args.read.wanted(&args.input), crate::registry(), talk)?;
+    let trace = source::requests(&args.read.wanted(&args.input), crate::registry(), console)?;
     let method = match args.fit.as_deref() {
         Some("compact") => Some(Fit::Compact),
         Some(_) => Some(Fit::Concat),
@@ -173,10 +173,10 @@ fn convert(args: &ConvertArgs, talk: Talk) -> Result<(), Failure> {
         }
         None => trace,
     };
-    save(&trace, format, &args.output, &args.write, talk)
+    save(&trace, format, &args.output, &args.write, console)
 }
 
-fn generate(args: &GenerateArgs, talk: Talk) -> Result<(), Failure> {
+fn generate(args: &GenerateArgs, console: Console) -> Result<(), Failure> {
     if source::generator(&args.name).is_none() {
         let near = nearest(&args.name, SYNTHS.map(|s| s.name));
         let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
@@ -185,8 +185,8 @@ fn generate(args: &GenerateArgs, talk: Talk) -> Result<(), Failure> {
     }
     let format = output_format(&args.output, args.write.to.as_deref())?;
     output::allow(&[(&args.output, Kind::Trace)], &[], args.write.force)?;
-    let trace = source::requests(&args.read.wanted(&args.name), crate::registry(), talk)?;
-    save(&trace, format, &args.output, &args.write, talk)
+    let trace = source::requests(&args.read.wanted(&args.name), crate::registry(), console)?;
+    save(&trace, format, &args.output, &args.write, console)
 }
 
 /// The format that `--to` or the extension names.
@@ -214,11 +214,11 @@ fn save(
     format: &'static Format,
     path: &Path,
     args: &WriteArgs,
-    talk: Talk,
+    console: Console,
 ) -> Result<(), Failure> {
     let unsupported = if args.drop { Unsupported::Drop } else { Unsupported::Stop };
     let zstd = path.extension().is_some_and(|e| e == "zst");
-    let waiting = talk.waiting(format!("writing {}", path.display()));
+    let waiting = console.waiting(format!("writing {}", path.display()));
     let report: WriteReport = output::write_file(path, |out| {
         if !zstd {
             return write_to(trace, format, out, unsupported);
@@ -232,16 +232,16 @@ fn save(
     drop(waiting);
     if report.dropped_requests + report.dropped_fua > 0 {
         let (requests, fua) = (plural(report.dropped_requests, "request"), report.dropped_fua);
-        talk.warning(format!(
+        console.warning(format!(
             "{requests} and {fua} FUA flags left out: {} has no word for them",
             format.name
         ));
     }
-    losses(&report, format.name, talk);
+    losses(&report, format.name, console);
     if report.rounded_times > 0 {
-        talk.note(format!("{} cut to the unit of {}", plural(report.rounded_times, "time"), format.name));
+        console.note(format!("{} cut to the unit of {}", plural(report.rounded_times, "time"), format.name));
     }
-    talk.note(format!(
+    console.note(format!(
         "{} written to {} as {}",
         plural(report.requests, "request"),
         path.display(),
@@ -251,9 +251,9 @@ fn save(
 }
 
 /// Says what else is not in the file.
-fn losses(report: &WriteReport, format: &str, talk: Talk) {
+fn losses(report: &WriteReport, format: &str, console: Console) {
     if report.dropped_gaps > 0 {
-        talk.warning(format!(
+        console.warning(format!(
             "{} after completions left out: the closed loop is written as an open one, whose arrivals are the recording's \
              times of issue",
             plural(report.dropped_gaps, "gap")
@@ -261,18 +261,18 @@ fn losses(report: &WriteReport, format: &str, talk: Talk) {
     }
     if report.dropped_response_times > 0 {
         let times = plural(report.dropped_response_times, "measured response time");
-        talk.note(format!("{times} left out: {format} has no place for them"));
+        console.note(format!("{times} left out: {format} has no place for them"));
     }
     if report.unread_response_times > 0 {
         let times = plural(report.unread_response_times, "measured response time");
-        talk.warning(format!(
+        console.warning(format!(
             "{times} left out: of a trace of more than {} requests they are not kept; --limit reads fewer",
             count(nandu_trace::requests::HELD_MOST)
         ));
     }
     if report.renamed_streams > 0 {
         let streams = plural(report.renamed_streams, "stream");
-        talk.note(format!("{streams} under another name: {format} has no place for theirs"));
+        console.note(format!("{streams} under another name: {format} has no place for theirs"));
     }
 }
 

@@ -1,11 +1,11 @@
 //! `nandu verify`: the verified simulation, many seeds.
 
 use crate::args::VerifyArgs;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::format::{count, plural, time};
 use crate::output;
 use crate::table::Table;
-use crate::talk::Talk;
 use nandu_experiment::verify::{record, shape, where_shown};
 use nandu_sim::verify::{self, VerifyOptions, VerifyReport};
 use serde_json::json;
@@ -14,19 +14,19 @@ use serde_json::json;
 const REPEAT_PLANTED: u64 = 4;
 
 /// Runs the seeds. Without a planted fault a failing seed fails the command; with one, finding nothing does.
-pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
+pub fn verify(args: &VerifyArgs, console: Console) -> Result<(), Failure> {
     if args.print_requests && args.seeds != 1 {
         return Err(Failure::input("--print-requests goes with one seed: --first-seed N --seeds 1"));
     }
     let around = match args.inject_bug.as_deref() {
-        Some("all") => return every_plant(args, talk),
+        Some("all") => return every_plant(args, console),
         Some(plant) => Some(where_shown(plant, crate::registry())?),
         None => None,
     };
     let shape = shape(args.stack.as_deref(), around, crate::registry())?;
     let (shape, divided_by) = if args.full_size { (shape, None) } else { shape.shrunk(crate::registry()) };
     if let Some(by) = divided_by {
-        talk.note(format!(
+        console.note(format!(
             "sizes and blocks of the stack are divided, by up to {by}; --full-size leaves them"
         ));
     }
@@ -55,7 +55,7 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
         Some(_) => VerifyOptions { repeat_one_in: REPEAT_PLANTED, ..options },
         None => options,
     };
-    let bar = talk.bar(args.seeds, "seeds");
+    let bar = console.bar(args.seeds, "seeds");
     let report = verify::verify(&options, |_| bar.add(1));
     bar.clear();
     let report = report?;
@@ -74,11 +74,11 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
 }
 
 /// Injects each bug in turn and says what found it; one that is not found fails the command.
-fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
+fn every_plant(args: &VerifyArgs, console: Console) -> Result<(), Failure> {
     let registry = crate::registry();
     let mut table = Table::new(["<bug", "<breaks", "<found by", "at seed"]);
     let (mut rows, mut missed) = (Vec::new(), Vec::new());
-    let bar = talk.bar(registry.plants().count() as u64, "planted faults");
+    let bar = console.bar(registry.plants().count() as u64, "planted faults");
     for kind in registry.kinds() {
         for plant in kind.plants {
             let options = VerifyOptions {

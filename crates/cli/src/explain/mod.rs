@@ -1,21 +1,20 @@
 //! Single requests explained: the slowest of a run with where their time went, a log of all, and a picture of what the
 //! lanes of the devices did around one of them.
 //!
-//! [`log`] writes the log, [`lanes`] the picture. All of it is the run itself, looked at more closely: the figures are
+//! [`log`] writes the log, [`timeline`] the picture. All of it is the run itself, looked at more closely: the figures are
 //! those of a run without.
 
-pub mod lanes;
 pub mod log;
+pub mod timeline;
 
 use crate::args::ExplainArgs;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::format::{count, size, time, words};
 use crate::output::{self, Kind};
 use crate::plan::Plan;
 use crate::table::Table;
-use crate::talk::Talk;
 use crate::verdict::{self, Row};
-use lanes::Picture;
 use log::Log;
 use nandu_base::{Phase, Span};
 use nandu_sim::RunResult;
@@ -25,6 +24,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
+use timeline::Picture;
 
 /// Least time that is shown before and after the slowest request.
 const MARGIN_MIN: Span = Span(100_000);
@@ -110,31 +110,36 @@ pub fn outputs(args: &ExplainArgs) -> Vec<(&Path, Kind)> {
 }
 
 /// Runs `plan` and looks closely; `sampled` says that a report will show the run over time.
-pub fn explain(plan: &mut Plan, args: &ExplainArgs, sampled: bool, talk: Talk) -> Result<Explained, Failure> {
+pub fn explain(
+    plan: &mut Plan,
+    args: &ExplainArgs,
+    sampled: bool,
+    console: Console,
+) -> Result<Explained, Failure> {
     if plan.options.extension.most > 0 {
-        let turns = turns(plan, talk)?;
+        let turns = turns(plan, console)?;
         (plan.options.extension.least, plan.options.extension.most) = (turns, turns);
     }
     let (plan, turn) = (&*plan, plan.options.extension.most);
     let window = match (&args.timeline, args.window) {
-        (Some(_), None) => Some(around_the_slowest(plan, turn, talk)?),
+        (Some(_), None) => Some(around_the_slowest(plan, turn, console)?),
         (Some(_), given) => given,
         (None, _) => None,
     };
     let done = match &args.request_log {
         Some(path) => {
-            output::write_file(path, |out| run(plan, args, (window, turn), Some(out), sampled, talk))?
+            output::write_file(path, |out| run(plan, args, (window, turn), Some(out), sampled, console))?
         }
-        None => run(plan, args, (window, turn), None, sampled, talk)?,
+        None => run(plan, args, (window, turn), None, sampled, console)?,
     };
     if let Some(path) = &args.request_log {
-        talk.note(format!("requests written to {}", path.display()));
+        console.note(format!("requests written to {}", path.display()));
     }
     if let (Some(path), Some(picture)) = (&args.timeline, &done.picture) {
         output::write_file(path, |out| {
             picture.write(&done.devices, out).map_err(|e| Failure::unwritable(path, &e))
         })?;
-        tell(picture, &done.devices, path, talk);
+        tell(picture, &done.devices, path, console);
     }
     let mut rows = verdict::rows(vec![(plan.opened.label.clone(), done.result)]);
     rows[0].samples = done.samples;
@@ -142,8 +147,8 @@ pub fn explain(plan: &mut Plan, args: &ExplainArgs, sampled: bool, talk: Talk) -
 }
 
 /// How many further turns of the load of `plan` it takes to be steady: requests of the last one are looked at.
-fn turns(plan: &Plan, talk: Talk) -> Result<u32, Failure> {
-    let bar = talk
+fn turns(plan: &Plan, console: Console) -> Result<u32, Failure> {
+    let bar = console
         .bar(plan.length().amount(), &format!("{}, to find when the stack is steady", plan.length().unit()));
     let result = nandu_sim::run(&plan.opened.stack, &plan.options, bar.follow());
     bar.clear();
@@ -151,8 +156,8 @@ fn turns(plan: &Plan, talk: Talk) -> Result<u32, Failure> {
 }
 
 /// The window in which the slowest request was under way, with a quarter of its latency before and after.
-fn around_the_slowest(plan: &Plan, turn: u32, talk: Talk) -> Result<(Span, Span), Failure> {
-    let bar = talk.bar(plan.length().amount(), &format!("{}, to find the slowest", plan.length().unit()));
+fn around_the_slowest(plan: &Plan, turn: u32, console: Console) -> Result<(Span, Span), Failure> {
+    let bar = console.bar(plan.length().amount(), &format!("{}, to find the slowest", plan.length().unit()));
     let (stack, options) = (&plan.opened.stack, &plan.options);
     let done = run_tapped(stack, options, Slowest::new(1), Look { turn, ..Look::default() }, bar.follow());
     bar.clear();
@@ -178,7 +183,7 @@ fn run(
     (window, turn): (Option<(Span, Span)>, u32),
     out: Option<&mut (dyn Write + Send)>,
     sampled: bool,
-    talk: Talk,
+    console: Console,
 ) -> Result<Done, Failure> {
     let exports = plan.options.workloads.iter().map(|w| plan.opened.stack.exports[w.export].name.clone());
     let taps = Taps {
@@ -186,7 +191,7 @@ fn run(
         log: out.map(|out| Log::new(out, exports.collect())),
         picture: window.map(|(from, to)| Picture::new(from, to)),
     };
-    let bar = talk.runs([plan.length()]);
+    let bar = console.runs([plan.length()]);
     let look = Look { lanes: window, samples: sampled, turn };
     let done = run_tapped(&plan.opened.stack, &plan.options, taps, look, bar.follow());
     bar.clear();
@@ -205,10 +210,10 @@ fn run(
     Ok(Done { result, slowest: tap.slowest, picture: tap.picture, devices: lanes, samples })
 }
 
-fn tell(picture: &Picture, devices: &[DeviceLanes], path: &Path, talk: Talk) {
+fn tell(picture: &Picture, devices: &[DeviceLanes], path: &Path, console: Console) {
     let (from, to) = picture.window();
     let spans: usize = devices.iter().map(|d| d.spans.len()).sum();
-    talk.note(format!(
+    console.note(format!(
         "lanes from {} to {} written to {} ({} spans, {} requests); ui.perfetto.dev and chrome://tracing open it",
         time(from.0),
         time(to.0),
@@ -218,7 +223,7 @@ fn tell(picture: &Picture, devices: &[DeviceLanes], path: &Path, talk: Talk) {
     ));
     let lost: u64 = devices.iter().map(|d| d.lost).sum::<u64>() + picture.lost();
     if lost > 0 {
-        talk.warning(format!("{} more did not fit: choose a shorter --window", count(lost)));
+        console.warning(format!("{} more did not fit: choose a shorter --window", count(lost)));
     }
 }
 

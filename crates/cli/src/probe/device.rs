@@ -1,8 +1,8 @@
 //! The reads on a real file or device.
 
 use super::{ByDepth, DEPTHS, Figures, LEAST, READS, SIZES, by_size, drawn_offsets, offset_of, profile};
+use crate::console::Console;
 use crate::failure::Failure;
-use crate::talk::Talk;
 use nandu_base::ByteLen;
 use nandu_live::probe::{Buffer, Target};
 use std::io;
@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Measures `path`.
-pub fn probe(path: &Path, seed: u64, talk: Talk) -> Result<Figures, Failure> {
+pub fn probe(path: &Path, seed: u64, console: Console) -> Result<Figures, Failure> {
     let target = Target::open(path, LEAST)
         .map_err(|error| Failure::input(error.to_string()).with_help(error.remedy))?;
     if target.has_holes() {
-        talk.warning("parts of the file have no place on the device: reading them measures nothing");
+        console.warning("parts of the file have no place on the device: reading them measures nothing");
     }
     if target.len().0 < (SIZES.len() as u64 * READS) << 20 {
-        talk.note(
+        console.note(
             "the file is short: reads come back to where others were, and the device may remember them",
         );
     }
     let failed = |error: io::Error| Failure::failed(format!("{}: {error}", path.display()));
-    let bar = talk.bar(READS + DEPTHS.len() as u64, "measurements");
+    let bar = console.bar(READS + DEPTHS.len() as u64, "measurements");
     let mut by_number = read_sizes(&target, || {
         bar.add(1);
     })

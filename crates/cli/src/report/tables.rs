@@ -4,7 +4,7 @@ use super::svg::{escape, name};
 use crate::format::{
     count, per_second, percent, plural, shares, signed_percent, size, thousandths, three, time, words,
 };
-use crate::life;
+use crate::lifetime;
 use crate::tenancy;
 use crate::verdict::{self, Row};
 use nandu_base::Phase;
@@ -234,7 +234,7 @@ fn layers(r: &RunResult) -> String {
 
 /// Energy, lifetime and steady state, as on the command line.
 fn drew_and_wore(r: &RunResult) -> String {
-    match life::life(r) {
+    match lifetime::lifetime(r) {
         text if text.is_empty() => text,
         text => format!("<div class=\"wide\"><pre>{}</pre></div>\n", escape(&text)),
     }

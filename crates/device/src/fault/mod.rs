@@ -37,7 +37,7 @@ use cache::WriteCache;
 use destage::{Barrier, DESTAGES, Flight, Waiter};
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, Effect, ErrorKind, Flags, Instant,
-    Joins, Kind, Limits, Machine, Op, OpenHow, Payload, Peek, Place, Plant, ReqId, Request, Rng, SECTOR,
+    Joins, Kind, Limits, Machine, Op, OpenOptions, Payload, Peek, Place, Plant, ReqId, Request, Rng, SECTOR,
     Span, Step, TimerKey, Violation,
 };
 use std::collections::VecDeque;
@@ -347,7 +347,7 @@ impl Machine for Fault {
         &self.limits
     }
 
-    fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, _how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         cx.opened_if_children_are();
         self.schedule_loss(cx);
         self.schedule_freeze(cx);

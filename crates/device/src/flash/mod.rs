@@ -33,7 +33,7 @@ use area::{FlashArea, Spot, place};
 
 use nandu_base::{
     ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, Instant, Limits, Machine, MediumSpec,
-    MicroWatts, Oob, Op, OpenHow, Overlay, Peek, Place, Program, ReqId, Resource, SECTOR, Span, Step,
+    MicroWatts, Oob, Op, OpenOptions, Overlay, Peek, Place, Program, ReqId, Resource, SECTOR, Span, Step,
     UnitState, Violation, WearRegion, Window, Work,
 };
 
@@ -302,7 +302,7 @@ impl Machine for Flash {
         }
     }
 
-    fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, _how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         self.free_at.fill(cx.now);
         self.works_until.fill(cx.now);
         self.channel_at = cx.now;
@@ -377,9 +377,9 @@ impl Machine for Flash {
         out.extend(self.areas.iter().map(|a| a.wear(&self.chip, &self.wear)));
     }
 
-    fn busy(&self, out: &mut Vec<(Resource, Span)>) {
-        out.push((Resource::Die, self.die_busy));
-        out.push((Resource::Channel, self.channel_busy));
+    fn busy(&self, out: &mut Vec<(Resource, Span, u32)>) {
+        out.push((Resource::Die, self.die_busy, self.free_at.len() as u32));
+        out.push((Resource::Channel, self.channel_busy, 1));
     }
 
     fn reset_counters(&mut self) {

@@ -2,8 +2,8 @@ use super::{FlashConfig, kind};
 use crate::nand::Cells;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, ChargeTable, Content, Counter, Cx, DeviceConfig, Effect, ErrorKind,
-    Flags, Instant, Machine, MediumSpec, Op, OpenHow, Payload, PayloadPool, Peek, Precondition, RequestTable,
-    Rng, Sector, Span, Stamp, Step, TenantId,
+    Flags, Instant, Machine, MediumSpec, Op, OpenOptions, Payload, PayloadPool, Peek, Precondition,
+    RequestTable, Rng, Sector, Span, Stamp, Step, TenantId,
 };
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ impl Bench {
 
     fn start_again(&mut self, options: &str) {
         self.flash = build(options).expect("the options build");
-        self.call(|m, cx| m.open(OpenHow::default(), cx));
+        self.call(|m, cx| m.open(OpenOptions::default(), cx));
     }
 
     /// The end of a request, or why it failed, and what a read found: the serial of each page's first sector.
@@ -150,6 +150,7 @@ fn times_are_those_of_dies_and_channel() {
     b.flash.busy(&mut busy);
     assert_eq!(busy[0].1, Span(2 * program + read + 2 * 1_500_000), "both dies erase");
     assert_eq!(busy[1].1, Span(3 * transfer));
+    assert_eq!((busy[0].2, busy[1].2), (2, 1));
 }
 
 #[test]

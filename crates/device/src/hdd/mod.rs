@@ -47,7 +47,7 @@ use buffer::Buffer;
 use mechanics::{Arm, Stream};
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Flags, Instant,
-    Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, SECTOR, Span, Step, TimerKey,
+    Limits, Machine, MediumSpec, Op, OpenOptions, Peek, Place, ReqId, Resource, SECTOR, Span, Step, TimerKey,
     Violation,
 };
 use power::Power;
@@ -266,7 +266,7 @@ impl Machine for Hdd {
         MediumSpec::Platter { sectors: self.limits.capacity.sectors() }
     }
 
-    fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, _how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         (self.free_at, self.link, self.written_at) = (cx.now, (cx.now, cx.now), cx.now);
         self.power.begin(cx.now);
         cx.opened(Ok(()));
@@ -359,8 +359,8 @@ impl Machine for Hdd {
         self.power.counters(out);
     }
 
-    fn busy(&self, out: &mut Vec<(Resource, Span)>) {
-        out.push((Resource::Head, self.busy));
+    fn busy(&self, out: &mut Vec<(Resource, Span, u32)>) {
+        out.push((Resource::Head, self.busy, 1));
     }
 
     fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {

@@ -80,7 +80,7 @@ impl Bench {
         self.machine.check().unwrap();
         let mut busy = Vec::new();
         self.machine.busy(&mut busy);
-        assert_eq!(busy, [(Resource::Head, self.charges.busy(Resource::Head))]);
+        assert_eq!(busy, [(Resource::Head, self.charges.busy(Resource::Head), 1)]);
         let took = at.since(self.now);
         let path = self.requests[id].path;
         assert_eq!(path.total(), took, "the path explains the latency");

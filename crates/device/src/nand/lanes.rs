@@ -25,7 +25,7 @@ pub use times::{PageTime, Timing};
 
 use super::channel::Channel;
 use super::energy::{DieTime, FlashPower, Kind, Operations};
-use nandu_base::{EnergyPart, Instant, LaneSpan, LaneTape, Resource, Span, Violation, Work};
+use nandu_base::{EnergyPart, Instant, LaneSpan, Resource, Span, Timeline, Violation, Work};
 
 /// The array operation that pages of one request may still join.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ pub struct Lanes {
     channels: Vec<Channel>,
     timing: Timing,
     /// Where what they do is noted, while somebody watches.
-    tape: Option<Box<LaneTape>>,
+    tape: Option<Box<Timeline>>,
     /// Whether dies idle while something waits, where that is watched.
     idle: Option<Box<idle::Idle>>,
     /// Whether either is watched.
@@ -150,12 +150,12 @@ impl Lanes {
 
     /// Notes from now on what the lanes do between these two moments.
     pub fn watch(&mut self, from: Instant, to: Instant) {
-        self.tape = Some(Box::new(LaneTape::new(from, to)));
+        self.tape = Some(Box::new(Timeline::new(from, to)));
         self.is_noted = true;
     }
 
     /// What was noted; `None` when nobody watches.
-    pub fn tape(&self) -> Option<&LaneTape> {
+    pub fn tape(&self) -> Option<&Timeline> {
         self.tape.as_deref()
     }
 
@@ -221,6 +221,16 @@ impl Lanes {
     /// When everything is complete that dies have begun.
     pub fn complete_at(&self) -> Instant {
         self.dies.iter().map(|die| die.free_at).fold(Instant::ZERO, Instant::later)
+    }
+
+    /// How many dies there are.
+    pub fn dies(&self) -> u32 {
+        self.dies.len() as u32
+    }
+
+    /// How many channels there are.
+    pub fn channels(&self) -> u32 {
+        self.channels.len() as u32
     }
 
     /// Time that all dies were occupied.

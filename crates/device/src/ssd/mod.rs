@@ -32,8 +32,8 @@ use buffer::Buffer;
 use executor::Executor;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, Deal, DealError, Dealt, EnergyPart, ErrorKind, FlashMap,
-    Instant, LaneTape, Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, ReqId, Resource,
-    Span, Step, TenantId, TenantShare, TenantSpace, TimerKey, Violation, WearRegion, Work,
+    Instant, Limits, Machine, MediumSpec, Op, OpenOptions, Peek, Place, RamPower, ReqId, Resource, Span,
+    Step, TenantId, TenantShare, TenantSpace, Timeline, TimerKey, Violation, WearRegion, Work,
 };
 use nandu_ftl::Lpn;
 use nandu_ftl::log_block::LogMap;
@@ -192,7 +192,7 @@ impl<M: Mapping> Machine for Ssd<M> {
         }
     }
 
-    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         if cx.medium.is_some() {
             self.plan.exec.lanes.watch_idleness();
         }
@@ -404,11 +404,12 @@ impl<M: Mapping> Machine for Ssd<M> {
         self.plan.recovery.counters(out);
     }
 
-    fn busy(&self, out: &mut Vec<(Resource, Span)>) {
-        out.push((Resource::Die, self.plan.exec.lanes.dies_busy()));
-        out.push((Resource::Channel, self.plan.exec.lanes.channels_busy()));
+    fn busy(&self, out: &mut Vec<(Resource, Span, u32)>) {
+        let lanes = &self.plan.exec.lanes;
+        out.push((Resource::Die, lanes.dies_busy(), lanes.dies()));
+        out.push((Resource::Channel, lanes.channels_busy(), lanes.channels()));
         if let Some(buffer) = &self.buffer {
-            out.push((Resource::Device, buffer.link_busy()));
+            out.push((Resource::Device, buffer.link_busy(), 1));
         }
     }
 
@@ -427,7 +428,7 @@ impl<M: Mapping> Machine for Ssd<M> {
         self.plan.exec.lanes.watch(from, to);
     }
 
-    fn lanes(&self) -> Option<&LaneTape> {
+    fn lanes(&self) -> Option<&Timeline> {
         self.plan.exec.lanes.tape()
     }
 

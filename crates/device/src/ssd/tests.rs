@@ -171,7 +171,7 @@ impl Bench {
     }
 
     fn open(&mut self, create: bool) {
-        let (_, effects) = self.call(|m, cx| m.open(OpenHow { create, ..OpenHow::default() }, cx));
+        let (_, effects) = self.call(|m, cx| m.open(OpenOptions { create, ..OpenOptions::default() }, cx));
         for effect in effects {
             if let Effect::Wake(TimerKey(0), at) = effect {
                 self.timers.remove(&0);
@@ -289,7 +289,7 @@ impl Bench {
     fn charges_match(&self) -> bool {
         let mut busy = Vec::new();
         self.machine.busy(&mut busy);
-        busy.iter().all(|&(resource, span)| self.charges.busy(resource) == span)
+        busy.iter().all(|&(resource, span, _)| self.charges.busy(resource) == span)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, ChargeTable, Content, Cx, Effect, Flags, Instant, Machine, Op,
-    OpenHow, Owner, Payload, PayloadPool, Peek, Precondition, Registry, ReqId, RequestTable, Step, TenantId,
-    TimerKey,
+    OpenOptions, Owner, Payload, PayloadPool, Peek, Precondition, Registry, ReqId, RequestTable, Step,
+    TenantId, TimerKey,
 };
 use nandu_device::hdd;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ impl Disk {
             ends: BTreeSet::new(),
             now: Instant::ZERO,
         };
-        disk.call(|machine, cx| machine.open(OpenHow::default(), cx));
+        disk.call(|machine, cx| machine.open(OpenOptions::default(), cx));
         Ok(disk)
     }
 

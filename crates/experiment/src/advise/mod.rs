@@ -10,6 +10,7 @@ mod load;
 
 pub use advice::{Advice, Check, Drive, Next, Row, TenantLatency, lifetime};
 
+use crate::console::{Bar, Console};
 use crate::failure::Failure;
 use crate::format::{plural, visible};
 use crate::open::{named, text as stack_text, with_sets};
@@ -17,7 +18,6 @@ use crate::parallel;
 use crate::plan::{Common, Made, on_room, requests_of};
 use crate::replay::{Load as Source, Replay, file_of_columns};
 use crate::source::{self, Wanted, generator};
-use crate::talk::{Bar, Talk};
 use choice::{Drives, PART, Part};
 use cost::Prices;
 use load::Load;
@@ -117,7 +117,7 @@ pub struct Advisor<'a> {
     doors: Vec<Door>,
     threads: usize,
     seed: u64,
-    talk: Talk<'a>,
+    console: Console<'a>,
     /// How far runs are, from the first one on: what came before says nothing of how long they take.
     bar: Mutex<Option<Arc<Bar<'a>>>>,
     /// What is known by name.
@@ -143,7 +143,7 @@ fn all(advisor: &Advisor) -> Result<Found, Failure> {
     Ok(found)
 }
 
-fn bounds(asked: &Asked, talk: Talk) -> Result<Vec<Bound>, Failure> {
+fn bounds(asked: &Asked, console: Console) -> Result<Vec<Bound>, Failure> {
     let p99 = asked.p99.map(|span| match span.to_string() {
         text if MetricKind::Time.read(&text) == Ok(span.0) => format!("p99<={text}"),
         _ => format!("p99<={} ns", span.0),
@@ -154,7 +154,7 @@ fn bounds(asked: &Asked, talk: Talk) -> Result<Vec<Bound>, Failure> {
     let devices = Devices::of_tenants(tenants.iter().copied());
     let present = all.map(|text| {
         let (text, names) = nandu_sim::renamed::present(&text);
-        names.iter().for_each(|(old, new)| talk.note(crate::renamed::note(old, new)));
+        names.iter().for_each(|(old, new)| console.note(crate::renamed::note(old, new)));
         text
     });
     let bounds = present.map(|text| Bound::parse(&text, &devices)).collect::<Result<Vec<_>, _>>()?;
@@ -223,19 +223,19 @@ fn tenants(asked: &Asked) -> Result<Vec<(&str, Vec<&Replay>)>, Failure> {
 fn touched<'a>(
     loads: impl Iterator<Item = &'a Replay>,
     registry: &Registry,
-    talk: Talk,
+    console: Console,
 ) -> Result<u64, Failure> {
     let mut most = 0;
     for load in loads {
         let mut set = PageSet::new();
-        let requests = requests(load, registry, talk)?;
+        let requests = requests(load, registry, console)?;
         requests.iter().filter(|r| r.op() != Op::Flush).for_each(|r| set.add(r));
         most = most.max(set.index().len() * PAGE);
     }
     Ok(most)
 }
 
-fn requests(load: &Replay, registry: &Registry, talk: Talk) -> Result<Requests, Failure> {
+fn requests(load: &Replay, registry: &Registry, console: Console) -> Result<Requests, Failure> {
     let name = match trace(load)? {
         Source::Named(name) => name.clone(),
         Source::Given(requests) => return Ok(requests.first(load.limit.unwrap_or(u64::MAX))),
@@ -250,7 +250,7 @@ fn requests(load: &Replay, registry: &Registry, talk: Talk) -> Result<Requests, 
         seed: load.seed(),
         room: None,
     };
-    source::requests(&wanted, registry, talk)
+    source::requests(&wanted, registry, console)
 }
 
 fn trace(load: &Replay) -> Result<&Source, Failure> {
@@ -262,8 +262,12 @@ impl<'a> Advisor<'a> {
     ///
     /// # Errors
     /// A trace, a bound, a price or an option is wrong.
-    pub fn prepare(asked: &'a Asked, registry: &Registry, talk: Talk<'a>) -> Result<Advisor<'a>, Failure> {
-        let bounds = bounds(asked, talk)?;
+    pub fn prepare(
+        asked: &'a Asked,
+        registry: &Registry,
+        console: Console<'a>,
+    ) -> Result<Advisor<'a>, Failure> {
+        let bounds = bounds(asked, console)?;
         let prices = Prices::of(asked.cost.as_deref())?;
         let registry = registry.clone();
         let all = || asked.traces.iter().chain(asked.tenants.iter().map(|(_, load)| load));
@@ -274,9 +278,9 @@ impl<'a> Advisor<'a> {
             None if !asked.axis.is_empty() => {
                 return Err(Failure::input("--axis varies a stack, and none is named: give --stack"));
             }
-            None => built_in(asked, &registry, talk)?,
+            None => built_in(asked, &registry, console)?,
         };
-        let common = Common { seed, precondition, registry: &registry, talk };
+        let common = Common { seed, precondition, registry: &registry, console };
         let loads = loads(asked, common, &doors)?;
         let mut advisor = Advisor {
             asked,
@@ -289,7 +293,7 @@ impl<'a> Advisor<'a> {
             doors,
             threads: asked.threads,
             seed,
-            talk,
+            console,
             bar: Mutex::default(),
             known: Mutex::default(),
             journal: Mutex::default(),
@@ -301,9 +305,9 @@ impl<'a> Advisor<'a> {
                 known.insert(r.id, r.figures);
             })?;
             if !known.is_empty() {
-                talk.note(format!("{} known already", plural(known.len() as u64, "run")));
+                console.note(format!("{} known already", plural(known.len() as u64, "run")));
             }
-            crate::sweep::damaged(folder, damaged, talk);
+            crate::sweep::damaged(folder, damaged, console);
             (advisor.known, advisor.journal) = (Mutex::new(known), Mutex::new(Some(journal)));
         }
         Ok(advisor)
@@ -347,7 +351,7 @@ impl<'a> Advisor<'a> {
         let lengths = || self.loads.iter().map(Load::length);
         let all = lengths().map(Length::amount).fold(0, u64::saturating_add);
         let unit = lengths().map(Length::unit).max().unwrap_or_default();
-        self.talk.bar(all.saturating_mul(halves) / 2, &format!("{unit} {how}"))
+        self.console.bar(all.saturating_mul(halves) / 2, &format!("{unit} {how}"))
     }
 
     /// The search is over, and the best is looked at: where its slowest requests spend their time, halves of the load, and another seed.
@@ -390,7 +394,11 @@ fn of_stack(
 }
 
 /// The built-in choice, as large as what the traces touch.
-fn built_in(asked: &Asked, registry: &Registry, talk: Talk) -> Result<(Variants, Space, Vec<Door>), Failure> {
+fn built_in(
+    asked: &Asked,
+    registry: &Registry,
+    console: Console,
+) -> Result<(Variants, Space, Vec<Door>), Failure> {
     const STEP: u64 = 64 << 20;
     /// Metadata of a mirror takes some; blocks of small drives are few.
     const MORE: u64 = 8 << 20;
@@ -403,7 +411,7 @@ fn built_in(asked: &Asked, registry: &Registry, talk: Talk) -> Result<(Variants,
     for (export, (name, loads)) in tenants.iter().enumerate() {
         let bytes = match sizes.first() {
             Some(least) => (least - MORE) / tenants.len() as u64 / PART * PART,
-            None => (touched(loads.iter().copied(), registry, talk)? / 10 * 11).next_multiple_of(PART),
+            None => (touched(loads.iter().copied(), registry, console)? / 10 * 11).next_multiple_of(PART),
         };
         let size = ByteLen(bytes.max(PART));
         parts.push(Part { name: (*name).into(), size });
@@ -411,7 +419,7 @@ fn built_in(asked: &Asked, registry: &Registry, talk: Talk) -> Result<(Variants,
     }
     if sizes.is_empty() {
         let bytes = match tenants.is_empty() {
-            true => touched(asked.traces.iter(), registry, talk)? / 10 * 11,
+            true => touched(asked.traces.iter(), registry, console)? / 10 * 11,
             false => parts.iter().map(|part| part.size.0).sum(),
         };
         sizes.push(sized(bytes + MORE));
@@ -592,7 +600,7 @@ impl Measure for &Advisor<'_> {
         let advisor: &Advisor<'_> = self;
         // Before the first run that is the work; between runs there is little of it.
         let is_first = !points.is_empty() && advisor.bar.lock().expect("no holder panics").is_none();
-        let bar = is_first.then(|| advisor.talk.bar(points.len() as u64, "variants priced"));
+        let bar = is_first.then(|| advisor.console.bar(points.len() as u64, "variants priced"));
         Ok(parallel::map(points, advisor.threads, |&point| {
             let cost = advisor.variant(point).map(|variant| variant.cost);
             if let Some(bar) = &bar {
@@ -721,7 +729,7 @@ fn together(advisor: &Advisor, tenants: &[(&str, Vec<&Replay>)]) -> Result<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::talk::{Listener, Work};
+    use crate::console::{Listener, Work};
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// Hears how much work there is, and how much of it is done.
@@ -769,7 +777,7 @@ mod tests {
             ..Asked::default()
         };
         let (ear, registry) = (Ear::default(), nandu_sim::builtin());
-        let advisor = Advisor::prepare(&asked, &registry, Talk::to(&ear)).expect("it is right");
+        let advisor = Advisor::prepare(&asked, &registry, Console::to(&ear)).expect("it is right");
         let found = advisor.find().expect("it runs");
         assert!(Advice::of(&advisor, &found).expect("it runs").meets);
         drop(advisor);

@@ -1,7 +1,7 @@
 //! Papers, claim by claim. What is claimed, what is measured, and whether it holds.
 //!
 //! A paper is a folder in `experiments/` with its stack files and `expected.json`, which says what counts as reproduced
-//! and is written before the measurement, and a module here that measures. [`lab`] runs stacks, [`expected`] gives
+//! and is written before the measurement, and a module here that measures. [`runner`] runs stacks, [`expected`] gives
 //! verdicts; the program draws the figures again.
 //!
 //! A figure of which nothing in the run could have made another one has no verdict ([`Measured::moot`]). Nor has a figure of the
@@ -11,8 +11,8 @@
 pub mod expected;
 mod hetero_mirroring;
 mod hybrid_disk;
-pub mod lab;
 pub mod record;
+pub mod runner;
 mod segment_prefetch;
 mod shared_space;
 mod tpc_ftl;
@@ -20,8 +20,8 @@ mod watch;
 
 use crate::failure::Failure;
 use expected::{Claim, ClaimKind, Expected, Verdict};
-use lab::Lab;
 use nandu_base::registry::nearest;
+use runner::Runner;
 use serde::Serialize;
 
 /// A paper that can be reproduced.
@@ -37,7 +37,7 @@ pub struct Paper {
     /// Its `full-only.json`: number and case of each claim on which the quick form has no verdict.
     full_only: &'static str,
     /// Measures every claim.
-    measure: fn(&Lab) -> Result<Findings, Failure>,
+    measure: fn(&Runner) -> Result<Findings, Failure>,
 }
 
 /// Every paper; a new one is a module and a line.
@@ -183,21 +183,21 @@ impl Paper {
     }
 
     /// Measures every claim that is asked for.
-    pub fn reproduce(&self, lab: &Lab) -> Result<Reproduction, Failure> {
+    pub fn reproduce(&self, runner: &Runner) -> Result<Reproduction, Failure> {
         let expected = self.expected();
-        let Findings { measured, figures, tables } = (self.measure)(lab)?;
+        let Findings { measured, figures, tables } = (self.measure)(runner)?;
         for m in &measured {
             let known = expected.claims.iter().any(|c| c.id == m.id && c.case == m.case);
             assert!(known, "{} {} is measured but not in expected.json", m.id, m.case);
         }
-        let full_only = if lab.quick { self.full_only() } else { Vec::new() };
-        let asked = expected.claims.iter().filter(|claim| lab.wants_case(&claim.id, &claim.case));
+        let full_only = if runner.quick { self.full_only() } else { Vec::new() };
+        let asked = expected.claims.iter().filter(|claim| runner.wants_case(&claim.id, &claim.case));
         let outcomes = asked.map(|claim| {
             let open = full_only.iter().any(|(id, case)| *id == claim.id && *case == claim.case);
             outcome(claim, &measured, open)
         });
         let outcomes = outcomes.collect();
-        Ok(Reproduction { expected, requests: lab.requests, seed: lab.seed, outcomes, figures, tables })
+        Ok(Reproduction { expected, requests: runner.requests, seed: runner.seed, outcomes, figures, tables })
     }
 }
 

@@ -7,7 +7,7 @@
 //! replays the trace five times in a row. Two set-ups go through Fig 6 to 8: [`BARE`] and [`KERNEL`]. Prefetchers and caches that are younger
 //! race the scheme on bare chips (B0-8, B0-17).
 
-use super::lab::{Lab, Load, Results, Setup};
+use super::runner::{Load, Results, Runner, Setup};
 use super::{Figure, Findings, Measured, Paper, Shape};
 use crate::failure::Failure;
 use nandu_sim::RunResult;
@@ -81,9 +81,9 @@ impl Driver {
     }
 
     /// Whether a case of it is asked for, of one of these claims.
-    fn is_wanted(self, lab: &Lab, claims: &[&str]) -> bool {
+    fn is_wanted(self, runner: &Runner, claims: &[&str]) -> bool {
         let of_it = |case: &str| case.starts_with(KERNEL.prefix) != self.is_bare();
-        claims.iter().any(|id| lab.wants_some(id, of_it))
+        claims.iter().any(|id| runner.wants_some(id, of_it))
     }
 
     fn is_bare(self) -> bool {
@@ -100,31 +100,31 @@ impl Driver {
     }
 }
 
-fn measure(lab: &Lab) -> Result<Findings, Failure> {
+fn measure(runner: &Runner) -> Result<Findings, Failure> {
     let mut found = Findings::default();
-    if lab.wants(&["C0-1", "C0-2", "C0-3"]) {
-        calibration(lab, &mut found)?;
+    if runner.wants(&["C0-1", "C0-2", "C0-3"]) {
+        calibration(runner, &mut found)?;
     }
     for driver in [BARE, KERNEL] {
-        if driver.is_wanted(lab, &["C0-4", "C0-5", "C0-6", "C0-7", "C0-8"]) {
-            fig6(lab, driver, &mut found)?;
+        if driver.is_wanted(runner, &["C0-4", "C0-5", "C0-6", "C0-7", "C0-8"]) {
+            fig6(runner, driver, &mut found)?;
         }
-        if driver.is_wanted(lab, &["C0-9", "C0-10"]) {
-            fig7(lab, driver, &mut found)?;
+        if driver.is_wanted(runner, &["C0-9", "C0-10"]) {
+            fig7(runner, driver, &mut found)?;
         }
-        if driver.is_wanted(lab, &["C0-11", "C0-12", "C0-13", "C0-14"]) {
-            fig8(lab, driver, &mut found)?;
+        if driver.is_wanted(runner, &["C0-11", "C0-12", "C0-13", "C0-14"]) {
+            fig8(runner, driver, &mut found)?;
         }
     }
-    if lab.wants(&["C0-15"]) {
-        optimum(lab, &mut found)?;
+    if runner.wants(&["C0-15"]) {
+        optimum(runner, &mut found)?;
     }
-    if lab.wants(&["B0-8"]) {
-        prefetchers(lab, &mut found)?;
+    if runner.wants(&["B0-8"]) {
+        prefetchers(runner, &mut found)?;
     }
-    for (case, load) in [("T1", t1_five_times()), ("phase change", two_phases(lab))] {
-        if lab.wants_some("B0-17", |asked| asked.starts_with(case)) {
-            caches(lab, case, &load, &mut found)?;
+    for (case, load) in [("T1", t1_five_times()), ("phase change", two_phases(runner))] {
+        if runner.wants_some("B0-17", |asked| asked.starts_with(case)) {
+            caches(runner, case, &load, &mut found)?;
         }
     }
     Ok(found)
@@ -136,8 +136,8 @@ fn t1_five_times() -> Load {
 }
 
 /// A load that changes three times between what needs a long L1 and what needs a long L2.
-fn two_phases(lab: &Lab) -> Load {
-    Load::plain("two-phases").with("phase", (lab.requests / 4).max(1)).cold()
+fn two_phases(runner: &Runner) -> Load {
+    Load::plain("two-phases").with("phase", (runner.requests / 4).max(1)).cold()
 }
 
 fn setup(label: String, memory: u64, segment: u64, prefetch: &str, replacement: &str) -> Setup {
@@ -179,8 +179,8 @@ fn us(r: &RunResult) -> f64 {
 }
 
 /// The load without its writes, which go through to the flash and whose time no cache changes. [`None`] for a recorded one.
-fn without_writes(lab: &Lab, load: &Load) -> Option<Load> {
-    (!lab.recorded.contains_key(load.name)).then(|| load.clone().with("write", 0))
+fn without_writes(runner: &Runner, load: &Load) -> Option<Load> {
+    (!runner.recorded.contains_key(load.name)).then(|| load.clone().with("write", 0))
 }
 
 fn in_words(line: &[(f64, f64)]) -> String {
@@ -194,12 +194,12 @@ const TOLERATED: f64 = -0.5;
 const READS: [u64; 7] = [4, 8, 16, 32, 64, 128, 256];
 
 /// C0-1 to C0-3: reads of one size on the drive alone, one outstanding, aligned. The drive is fitted to them, so they have no verdict.
-fn calibration(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+fn calibration(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let run = |kib: u64, set: &[(&str, &str)]| -> Result<RunResult, Failure> {
         let load = Load::plain("uniform").with("write", 0).with("size", format!("{kib} KiB"));
         let load = Load { requests: Some(2_000), ..load.with("space", "4 GiB") };
         let set = set.iter().map(|(path, value)| ((*path).to_string(), (*value).to_string())).collect();
-        let mut results = lab.run(&[Setup { label: "drive".into(), text: DRIVE, set }], &load)?;
+        let mut results = runner.run(&[Setup { label: "drive".into(), text: DRIVE, set }], &load)?;
         Ok(results.remove("drive").expect("it was run"))
     };
     let all: Vec<RunResult> = READS.iter().map(|&kib| run(kib, &[])).collect::<Result<_, _>>()?;
@@ -235,7 +235,7 @@ fn calibration(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 }
 
 /// C0-4 to C0-8: four traces, four segments, 512 MiB.
-fn fig6(lab: &Lab, driver: Driver, found: &mut Findings) -> Result<(), Failure> {
+fn fig6(runner: &Runner, driver: Driver, found: &mut Findings) -> Result<(), Failure> {
     let mut lines = Vec::new();
     for (case, trace) in TRACES {
         let setups = SEGMENTS.iter().flat_map(|&kib| {
@@ -250,7 +250,7 @@ fn fig6(lab: &Lab, driver: Driver, found: &mut Findings) -> Result<(), Failure> 
             })
         });
         let setups: Vec<Setup> = setups.collect();
-        let results = lab.run(&setups, &Load::plain(trace).cold())?;
+        let results = runner.run(&setups, &Load::plain(trace).cold())?;
         let of = |name: &str, kib: u64| &results[&format!("{name} {kib}")];
         let gains_of = |name: &str| -> Vec<(f64, f64)> {
             SEGMENTS.iter().map(|&k| (k as f64, gain(of(name, k), of("base", k)))).collect()
@@ -267,9 +267,9 @@ fn fig6(lab: &Lab, driver: Driver, found: &mut Findings) -> Result<(), Failure> 
         match case {
             "T1" => {
                 let best = gains.iter().map(|g| g.1).fold(f64::MIN, f64::max);
-                let reason = match without_writes(lab, &Load::plain(trace).cold()) {
+                let reason = match without_writes(runner, &Load::plain(trace).cold()) {
                     Some(load) if driver.is_bare() => {
-                        let results = lab.run(&setups, &load)?;
+                        let results = runner.run(&setups, &load)?;
                         let gain =
                             |k: u64| gain(&results[&format!("scheme {k}")], &results[&format!("base {k}")]);
                         let gains: Vec<(f64, f64)> = SEGMENTS.iter().map(|&k| (k as f64, gain(k))).collect();
@@ -314,7 +314,7 @@ fn fig6(lab: &Lab, driver: Driver, found: &mut Findings) -> Result<(), Failure> 
 }
 
 /// C0-9, C0-10: the size of the cache.
-fn fig7(lab: &Lab, driver: Driver, found: &mut Findings) -> Result<(), Failure> {
+fn fig7(runner: &Runner, driver: Driver, found: &mut Findings) -> Result<(), Failure> {
     let setups = SEGMENTS.iter().flat_map(|&kib| {
         MEMORIES.iter().flat_map(move |&mib| {
             [("base", NONE, BASE), ("scheme", SEGMENT, ADAPTIVE)].map(|(name, prefetch, policy)| {
@@ -322,7 +322,7 @@ fn fig7(lab: &Lab, driver: Driver, found: &mut Findings) -> Result<(), Failure> 
             })
         })
     });
-    let results = lab.run(&setups.collect::<Vec<_>>(), &Load::plain("pcmark-t1").cold())?;
+    let results = runner.run(&setups.collect::<Vec<_>>(), &Load::plain("pcmark-t1").cold())?;
     let gain_of = |kib: u64, mib: u64| {
         gain(&results[&format!("scheme {kib} {mib}")], &results[&format!("base {kib} {mib}")])
     };
@@ -353,7 +353,7 @@ fn fig7(lab: &Lab, driver: Driver, found: &mut Findings) -> Result<(), Failure> 
 }
 
 /// C0-11 to C0-14: culling at 128 MiB.
-fn fig8(lab: &Lab, driver: Driver, found: &mut Findings) -> Result<(), Failure> {
+fn fig8(runner: &Runner, driver: Driver, found: &mut Findings) -> Result<(), Failure> {
     let policies = [
         ("adaptive culling", ADAPTIVE),
         ("adaptive culling, trigger of the paper", ADAPTIVE_PAPER),
@@ -364,11 +364,11 @@ fn fig8(lab: &Lab, driver: Driver, found: &mut Findings) -> Result<(), Failure> 
         policies.map(|(name, policy)| driver.setup(format!("{name} {kib}"), 128, kib, SEGMENT, policy))
     });
     let load = t1_five_times();
-    let load = if driver.is_bare() { load } else { Load { requests: Some(lab.requests * 5), ..load } };
+    let load = if driver.is_bare() { load } else { Load { requests: Some(runner.requests * 5), ..load } };
     let setups: Vec<Setup> = setups.collect();
-    let results = lab.run(&setups, &load)?;
-    let reads = without_writes(lab, &load).filter(|_| driver.is_bare());
-    let reads = reads.map(|load| lab.run(&setups, &load)).transpose()?;
+    let results = runner.run(&setups, &load)?;
+    let reads = without_writes(runner, &load).filter(|_| driver.is_bare());
+    let reads = reads.map(|load| runner.run(&setups, &load)).transpose()?;
     let read_only = |slow: &str, fast: &str, kib: u64| match &reads {
         Some(r) => {
             let times = us(&r[&format!("{slow} {kib}")]) / us(&r[&format!("{fast} {kib}")]);
@@ -433,7 +433,7 @@ fn fig8(lab: &Lab, driver: Driver, found: &mut Findings) -> Result<(), Failure> 
             small
         })
     });
-    let results = lab.run(&setups.collect::<Vec<_>>(), &load)?;
+    let results = runner.run(&setups.collect::<Vec<_>>(), &load)?;
     found.figures.push(fig8_figure("Fig 8 with 128 KiB of cache, as printed", &policies, &results));
     Ok(())
 }
@@ -449,15 +449,15 @@ fn fig8_figure(title: &str, policies: &[(&str, &str)], results: &Results) -> Fig
 }
 
 /// B0-8: the scheme with segments of 32 KiB against the best of [`PREFETCHERS`], 512 MiB.
-fn prefetchers(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+fn prefetchers(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let of = |name: &str, prefetch, policy| setup(name.into(), 512, 32, prefetch, policy);
     let mut setups = vec![of("scheme", SEGMENT, ADAPTIVE), of("base", NONE, BASE)];
     setups.extend(PREFETCHERS.map(|(name, prefetch, policy)| of(name, prefetch, policy)));
     for (case, trace) in TRACES {
-        if !lab.wants_case("B0-8", case) {
+        if !runner.wants_case("B0-8", case) {
             continue;
         }
-        let results = lab.run(&setups, &Load::plain(trace).cold())?;
+        let results = runner.run(&setups, &Load::plain(trace).cold())?;
         let scheme = &results["scheme"];
         let best = PREFETCHERS.iter().map(|(name, ..)| us(&results[*name])).fold(f64::MAX, f64::min);
         let words = setups.iter().map(|s| format!("{} {:.1}", s.label, us(&results[&s.label])));
@@ -468,11 +468,11 @@ fn prefetchers(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 }
 
 /// B0-17: adaptive culling against each of [`CACHES`], 128 MiB, segments of 32 KiB.
-fn caches(lab: &Lab, load_name: &str, load: &Load, found: &mut Findings) -> Result<(), Failure> {
+fn caches(runner: &Runner, load_name: &str, load: &Load, found: &mut Findings) -> Result<(), Failure> {
     let of = |name: &str, policy| setup(name.into(), 128, 32, SEGMENT, policy);
     let mut setups = vec![of("adaptive", ADAPTIVE)];
     setups.extend(CACHES.map(|(name, policy)| of(name, policy)));
-    let results = lab.run(&setups, load)?;
+    let results = runner.run(&setups, load)?;
     let adaptive = &results["adaptive"];
     for (name, _) in CACHES {
         let other = &results[name];
@@ -492,23 +492,23 @@ fn caches(lab: &Lab, load_name: &str, load: &Load, found: &mut Findings) -> Resu
 }
 
 /// C0-15: the length of L1 that is found, beside the best one of many; and how it gets there.
-fn optimum(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+fn optimum(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let load = Load::plain("pcmark-t1");
-    let search = search(lab, &load)?;
+    let search = search(runner, &load)?;
     let adaptive = &search.results["adaptive"];
     let reason = format!("{}; {}", search.in_words("adaptive"), search.in_words("adaptive, S = 8"));
     found.measured.push(measured("C0-15", "T1", search.below_the_best("adaptive"), adaptive, reason));
     let told = search.below_the_best("adaptive") <= CLOSE || search.spread() > NEAR;
     found.moot_unless(told, "the worst fixed length is near enough to the best one");
     found.figures.push(search.figure("Hits on T1 by the length of L1, 128 MiB, segments of 32 KiB"));
-    found.figures.push(over_time(lab, &load, "N1 over time on T1")?);
-    phase_change(lab, found)
+    found.figures.push(over_time(runner, &load, "N1 over time on T1")?);
+    phase_change(runner, found)
 }
 
 /// C0-15: the same on a load that changes three times between what needs a long L1 and what needs a long L2.
-fn phase_change(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
-    let load = two_phases(lab);
-    let search = search(lab, &load)?;
+fn phase_change(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
+    let load = two_phases(runner);
+    let search = search(runner, &load)?;
     let adaptive = &search.results["adaptive"];
     let words = ["adaptive", "adaptive, S = 8", "adaptive, trigger of the paper"].map(|n| search.in_words(n));
     let below = search.below_the_best("adaptive");
@@ -516,7 +516,7 @@ fn phase_change(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     found
         .figures
         .push(search.figure("Hits by the length of L1 on a load that changes, 128 MiB, segments of 32 KiB"));
-    found.figures.push(over_time(lab, &load, "N1 over time on a load that changes three times")?);
+    found.figures.push(over_time(runner, &load, "N1 over time on a load that changes three times")?);
     Ok(())
 }
 
@@ -538,14 +538,14 @@ struct Search {
     fixed: Vec<(f64, f64)>,
 }
 
-fn search(lab: &Lab, load: &Load) -> Result<Search, Failure> {
+fn search(runner: &Runner, load: &Load) -> Result<Search, Failure> {
     let mut setups: Vec<Setup> =
         WAYS.iter().map(|(name, policy)| setup((*name).into(), 128, 32, SEGMENT, policy)).collect();
     setups.extend(LENGTHS.iter().map(|n| {
         let policy = format!("{{ kind = \"fixed-culling\", l1 = \"{n}/16\" }}");
         setup(format!("fixed {n}"), 128, 32, SEGMENT, &policy)
     }));
-    let results = lab.run(&setups, load)?;
+    let results = runner.run(&setups, load)?;
     let fixed =
         LENGTHS.iter().map(|&n| (n as f64 / 16.0, hit_percent(&results[&format!("fixed {n}")]))).collect();
     Ok(Search { results, fixed })
@@ -592,10 +592,10 @@ impl Search {
 }
 
 /// N1 as the run goes on.
-fn over_time(lab: &Lab, load: &Load, title: &str) -> Result<Figure, Failure> {
+fn over_time(runner: &Runner, load: &Load, title: &str) -> Result<Figure, Failure> {
     let mut lines = Vec::new();
     for (name, policy) in WAYS {
-        let (_, samples) = lab.follow(&setup(name.into(), 128, 32, SEGMENT, policy), load)?;
+        let (_, samples) = runner.follow(&setup(name.into(), 128, 32, SEGMENT, policy), load)?;
         let counters = samples.devices.iter().flat_map(|d| &d.counters);
         let n1 = counters.filter(|(name, _)| *name == "culling_n1_segments").flat_map(|(_, values)| values);
         let count = samples.times.len().max(1) as f64;

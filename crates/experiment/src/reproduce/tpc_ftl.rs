@@ -3,7 +3,7 @@
 //! The paper's mode (O2-9): one chip, pages of a request one after the other, one request outstanding, no bus; the map
 //! cache has 128 KiB unless said otherwise. Latencies include collection, on a drive that is full with 15 % spare.
 
-use super::lab::{Lab, Load, Results, Setup};
+use super::runner::{Load, Results, Runner, Setup};
 use super::{Figure, Findings, Measured, Paper, Shape};
 use crate::failure::Failure;
 use crate::format::{percent, size};
@@ -31,30 +31,30 @@ const SWEEP: [u64; 8] = [8, 16, 32, 64, 128, 256, 512, 1024];
 /// Mean requests of a sequential run in the sweep over run lengths.
 const RUNS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-fn measure(lab: &Lab) -> Result<Findings, Failure> {
+fn measure(runner: &Runner) -> Result<Findings, Failure> {
     let mut found = Findings::default();
-    if lab.wants_beside(&["C2-13", "O2-4", "B2-9"]) {
-        traces(lab, &mut found)?;
+    if runner.wants_beside(&["C2-13", "O2-4", "B2-9"]) {
+        traces(runner, &mut found)?;
     }
-    if lab.wants(&["C2-13"]) {
-        run_lengths(lab, &mut found)?;
+    if runner.wants(&["C2-13"]) {
+        run_lengths(runner, &mut found)?;
     }
-    if lab.wants(&["O2-4"]) {
-        unchanged_first(lab, &mut found)?;
+    if runner.wants(&["O2-4"]) {
+        unchanged_first(runner, &mut found)?;
     }
-    if lab.wants(&["B2-9"]) {
-        rivals(lab, &mut found)?;
+    if runner.wants(&["B2-9"]) {
+        rivals(runner, &mut found)?;
     }
     Ok(found)
 }
 
 /// B2-9: maps of the same memory that know runs of pages too, on the traces of the paper.
-fn rivals(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+fn rivals(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let map = |kind: &str| ("device.ssd.mapping", format!("{{ kind = \"{kind}\", cmt_size = \"128 KiB\" }}"));
     let mut setups = vec![setup("TPC-FTL", TPC, &[])];
     setups.extend(RIVALS.map(|(name, kind)| setup(name, TPC, &[map(kind)])));
     for trace in TRACES {
-        let results = lab.run(&setups, &Load::plain(trace))?;
+        let results = runner.run(&setups, &Load::plain(trace))?;
         let tpc = &results["TPC-FTL"];
         for (name, _) in RIVALS {
             let other = &results[name];
@@ -67,19 +67,19 @@ fn rivals(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 }
 
 /// What is measured on the traces of the paper.
-fn traces(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
-    let races: Vec<Results> = TRACES.iter().map(|t| race(lab, t)).collect::<Result<_, _>>()?;
+fn traces(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
+    let races: Vec<Results> = TRACES.iter().map(|t| race(runner, t)).collect::<Result<_, _>>()?;
     fig5(&races, found);
     delayed_reads(&races, found);
     for (trace, race) in [("websearch1", &races[2]), ("financial1", &races[0])] {
-        let sweep = sweep(lab, trace)?;
+        let sweep = sweep(runner, trace)?;
         fig6(trace, &sweep, race, found);
         if trace == "financial1" {
             memory(&race["page map"], &sweep.results, found);
         }
     }
-    table1(lab, found)?;
-    other_searches(lab, &races[2], found)
+    table1(runner, found)?;
+    other_searches(runner, &races[2], found)
 }
 
 fn setup(label: &str, text: &'static str, set: &[(&str, String)]) -> Setup {
@@ -92,7 +92,7 @@ fn cache(kib: u64) -> (&'static str, String) {
 }
 
 /// All schemes on one load.
-fn race(lab: &Lab, trace: &'static str) -> Result<Results, Failure> {
+fn race(runner: &Runner, trace: &'static str) -> Result<Results, Failure> {
     let read_at_once = ("device.ssd.mapping.delayed_read", "false".to_string());
     let setups = [
         setup("page map", PAGE_MAP, &[]),
@@ -100,7 +100,7 @@ fn race(lab: &Lab, trace: &'static str) -> Result<Results, Failure> {
         setup("TPC-FTL", TPC, &[]),
         setup("TPC-FTL, reads at once", TPC, &[read_at_once]),
     ];
-    lab.run(&setups, &Load::plain(trace))
+    runner.run(&setups, &Load::plain(trace))
 }
 
 fn mean_us(r: &RunResult) -> f64 {
@@ -208,7 +208,7 @@ struct Sweep {
     results: Results,
 }
 
-fn sweep(lab: &Lab, trace: &'static str) -> Result<Sweep, Failure> {
+fn sweep(runner: &Runner, trace: &'static str) -> Result<Sweep, Failure> {
     let label = |scheme: &str, kib: u64| format!("{scheme}, {}", size(kib << 10));
     let setups: Vec<Setup> = SWEEP
         .iter()
@@ -217,7 +217,7 @@ fn sweep(lab: &Lab, trace: &'static str) -> Result<Sweep, Failure> {
                 .map(|(name, text)| setup(&label(name, kib), text, &[cache(kib)]))
         })
         .collect();
-    let results = lab.run(&setups, &Load::plain(trace))?;
+    let results = runner.run(&setups, &Load::plain(trace))?;
     let line = |scheme: &str| {
         SWEEP.iter().map(|&kib| (kib as f64, mean_us(&results[&label(scheme, kib)]))).collect()
     };
@@ -297,9 +297,9 @@ fn memory(pm: &RunResult, sweep: &Results, found: &mut Findings) {
 }
 
 /// C2-11: what the traces are like.
-fn table1(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+fn table1(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     for trace in TRACES {
-        let stats = lab.describe(&Load::plain(trace))?;
+        let stats = runner.describe(&Load::plain(trace))?;
         let row = |case: String, value| Measured {
             id: "C2-11",
             case,
@@ -319,10 +319,10 @@ fn table1(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 
 /// C2-12: the paper's other two traces of a search engine. No generator stands in for them: it would be that of WebSearch1
 /// again. They are measured where recordings are given.
-fn other_searches(lab: &Lab, first: &Results, found: &mut Findings) -> Result<(), Failure> {
+fn other_searches(runner: &Runner, first: &Results, found: &mut Findings) -> Result<(), Failure> {
     let ratio = |race: &Results| mean_us(&race["TPC-FTL"]) / mean_us(&race["DFTL"]);
-    for trace in ["websearch2", "websearch3"].into_iter().filter(|t| lab.recorded.contains_key(*t)) {
-        let race = race(lab, trace)?;
+    for trace in ["websearch2", "websearch3"].into_iter().filter(|t| runner.recorded.contains_key(*t)) {
+        let race = race(runner, trace)?;
         let reason = format!("TPC-FTL / DFTL {:.3}, WebSearch1 {:.3}", ratio(&race), ratio(first));
         let value = ratio(&race) / ratio(first);
         found.measured.push(measured("C2-12", trace, value, &race["TPC-FTL"], reason));
@@ -335,7 +335,7 @@ const WRITES: [u64; 5] = [1, 5, 20, 50, 80];
 
 /// O2-4: reads of 16 translation pages beside writes all over 4 GiB. With "unchanged slots first" every slot is soon one
 /// that was written once and is not asked for again, and the reads share the one slot that is left.
-fn unchanged_first(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+fn unchanged_first(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let shares = [("all slots", "1"), ("oldest quarter", "1/4"), ("plain LRU", "0")];
     let mut lines: Vec<(String, Vec<(f64, f64)>)> =
         shares.iter().map(|(label, _)| ((*label).to_string(), Vec::new())).collect();
@@ -348,7 +348,7 @@ fn unchanged_first(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
         let window = |share: &str| ("device.ssd.mapping.clean_first_window", format!("\"{share}\""));
         let setups: Vec<Setup> =
             shares.iter().map(|(label, share)| setup(label, TPC, &[window(share)])).collect();
-        let results = lab.run(&setups, &load)?;
+        let results = runner.run(&setups, &load)?;
         for (label, line) in &mut lines {
             line.push((percent as f64, mean_us(&results[label.as_str()])));
         }
@@ -387,7 +387,7 @@ fn unchanged_first(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 }
 
 /// C2-13: reads in runs of growing length over a space far larger than both caches.
-fn run_lengths(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+fn run_lengths(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let (mut dftl, mut tpc) = (Vec::new(), Vec::new());
     for run in RUNS {
         let sequential = if run == 1 { "0".into() } else { format!("{}/{run}", run - 1) };
@@ -397,7 +397,7 @@ fn run_lengths(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
             .with("size", "2KiB")
             .with("space", "4GiB");
         let setups = [setup("DFTL", DFTL, &[]), setup("TPC-FTL", TPC, &[])];
-        let results = lab.run(&setups, &load)?;
+        let results = runner.run(&setups, &load)?;
         dftl.push((run as f64, mean_us(&results["DFTL"])));
         tpc.push((run as f64, mean_us(&results["TPC-FTL"])));
         if run == RUNS[0] || run == RUNS[RUNS.len() - 1] {

@@ -3,7 +3,7 @@
 //! Requests arrive at their times, and at most so many are in the system: what comes then waits outside. A request's
 //! *response* counts from when it is let in. The first third is warm-up.
 
-use super::lab::{Lab, Load, Setup};
+use super::runner::{Load, Runner, Setup};
 use crate::failure::Failure;
 use crate::parallel;
 use crate::plan::Plan;
@@ -95,13 +95,13 @@ impl Times {
     }
 }
 
-impl Lab<'_> {
+impl Runner<'_> {
     /// Runs every setup on the same requests, with at most `cap` in the system.
     pub fn watch(&self, setups: &[Setup], load: &Load, cap: u32) -> Result<Runs, Failure> {
         self.watch_plans(self.open_plans(setups, load, cap)?, cap)
     }
 
-    /// As [`Lab::watch`], with each request at a given time of the machines' clock and as many in the system as there
+    /// As [`Runner::watch`], with each request at a given time of the machines' clock and as many in the system as there
     /// are. The stacks must be open at once: theirs is the clock of the replay.
     pub fn watch_at(&self, setups: &[Setup], load: &Load, times: &[Span]) -> Result<Runs, Failure> {
         let all = u32::try_from(times.len()).unwrap_or(u32::MAX);
@@ -129,7 +129,7 @@ impl Lab<'_> {
     }
 
     fn watch_plans(&self, plans: Vec<Plan>, cap: u32) -> Result<Runs, Failure> {
-        let bar = self.talk.runs(plans.iter().map(Plan::length));
+        let bar = self.console.runs(plans.iter().map(Plan::length));
         let runs = parallel::map(&plans, self.jobs, |plan| {
             let look = Look { samples: true, ..Look::default() };
             let seen = run_tapped(&plan.opened.stack, &plan.options, Every::default(), look, bar.follow());

@@ -3,7 +3,7 @@
 use super::{Examined, What};
 use nandu_array::member::{Standing, standing};
 use nandu_array::{mirror, parity};
-use nandu_base::OpenHow;
+use nandu_base::OpenOptions;
 use nandu_hybrid::generation::decide;
 use nandu_hybrid::record::{Standing as Rings, Super};
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ fn start(all: &[Examined], found: &[usize], members: usize) -> Result<String, St
 
 fn mirror_start(found: &[mirror::decide::Found; 2], names: &[String; 2]) -> Result<String, String> {
     use mirror::decide::{Found, Lacks, Start, decide, returns};
-    match decide(found, names, OpenHow::default()).map_err(|error| error.to_string())? {
+    match decide(found, names, OpenOptions::default()).map_err(|error| error.to_string())? {
         Start::Pair(leader) => Ok(format!("starts with both; `{}` leads", names[leader])),
         Start::Solo(y) => {
             let Found::Valid(leader) = &found[y] else { unreachable!("it has a record that says so") };

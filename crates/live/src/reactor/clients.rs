@@ -284,7 +284,7 @@ impl Reactor {
             match self.kinds[node as usize] {
                 "file" => return Some((node, at, len)),
                 "slice" => {}
-                "mirror" if machine.health() == Some(Health::Whole) => {}
+                "mirror" if machine.health() == Some(Health::Healthy) => {}
                 _ => return None,
             }
             let (child, below) = machine.prepare(Op::Read, at, len)?;
@@ -504,7 +504,7 @@ impl Reactor {
             self.list(key);
         }
         self.sweep_controls(now);
-        self.look_at_upkeep();
+        self.look_at_maintenance();
         self.look_at_bonds = true;
     }
 

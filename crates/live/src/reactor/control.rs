@@ -189,14 +189,14 @@ impl Reactor {
             let answer = match line.parse::<Command>() {
                 Err(error) => Some(refusal(&error.to_string())),
                 Ok(Command::Status) => {
-                    self.look_at_upkeep();
+                    self.look_at_maintenance();
                     if self.look_at_bonds {
                         self.look_at_bonds(true); // who has just left is told with the reason
                     }
                     Some(self.status())
                 }
                 Ok(Command::Metrics) => {
-                    self.look_at_upkeep();
+                    self.look_at_maintenance();
                     Some(json!({ "ok": true, "metrics": self.metrics() }))
                 }
                 Ok(Command::Stop) => Some(self.begin_end(key)),
@@ -489,8 +489,8 @@ impl Reactor {
         if let Some(members) = self.members_status(node) {
             status["members"] = members;
         }
-        if let Some(upkeep) = self.upkeep_status(node) {
-            status["upkeep"] = upkeep;
+        if let Some(maintenance) = self.maintenance_status(node) {
+            status["maintenance"] = maintenance;
         }
         let mut spaces = Vec::new();
         self.graph.machine(node).spaces(&mut spaces);

@@ -35,7 +35,7 @@ const BOUNDS: [u64; 20] = [
     60_000_000_000,
 ];
 /// Ways in which a device may stand.
-const HEALTHS: [Health; 4] = [Health::Whole, Health::Exposed, Health::Degraded, Health::Failed];
+const HEALTHS: [Health; 4] = [Health::Healthy, Health::Exposed, Health::Degraded, Health::Failed];
 const LEG_STATES: [&str; 4] = ["active", "missing", "faulty", "returning"];
 
 /// Requests of one operation.
@@ -235,16 +235,16 @@ impl Reactor {
             }
         }
         page.figure(
-            "device_upkeep_left_bytes",
+            "device_maintenance_left_bytes",
             "gauge",
             "What a resync, a rebuild or a scrub has still to do.",
         );
         for (device, work, left, _) in self.courses() {
-            page.sample("device_upkeep_left_bytes", &[("device", device), ("work", work)], left);
+            page.sample("device_maintenance_left_bytes", &[("device", device), ("work", work)], left);
         }
-        page.figure("device_upkeep_bytes", "gauge", "The whole of it.");
+        page.figure("device_maintenance_bytes", "gauge", "The whole of it.");
         for (device, work, _, of) in self.courses() {
-            page.sample("device_upkeep_bytes", &[("device", device), ("work", work)], of);
+            page.sample("device_maintenance_bytes", &[("device", device), ("work", work)], of);
         }
         page.figure("device_figure", "untyped", "What a device counts for itself, by name.");
         let mut counters: Vec<Counter> = Vec::new();

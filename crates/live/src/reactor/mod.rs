@@ -9,11 +9,11 @@
 mod clients;
 mod conn;
 mod control;
-mod deals;
 mod departures;
 mod grow;
 mod host;
 mod legs;
+mod maintenance;
 mod memory;
 mod metrics;
 mod moves;
@@ -22,9 +22,9 @@ mod pace;
 mod poll;
 mod progress;
 mod slab;
+mod space_changes;
 mod spares;
 mod unsure;
-mod upkeep;
 pub mod watchdog;
 
 pub use clients::{Listener, OfferError};
@@ -39,8 +39,8 @@ use host::{Due, Host};
 use legs::{Leg, LegState};
 use memory::Memory;
 use nandu_base::{
-    ByteOffset, DeviceEvent, Gone, Health, Instant, Notice, Op, OpenError, OpenHow, ReqId, Span, TenantShare,
-    TimerKey,
+    ByteOffset, DeviceEvent, Gone, Health, Instant, Notice, Op, OpenError, OpenOptions, ReqId, Span,
+    TenantShare, TimerKey,
 };
 use nandu_stack::{Graph, LayerStats};
 use ops::Target;
@@ -156,7 +156,7 @@ pub struct Setup {
     /// Where backends put the ends of requests.
     pub completions: Arc<Completions>,
     /// How machines are opened.
-    pub how: OpenHow,
+    pub how: OpenOptions,
     /// Limits for clients.
     pub caps: Caps,
     /// What each tenant may ask for, SYSTEM first.
@@ -177,7 +177,7 @@ pub struct Reactor {
     pace: Option<Pace>,
     poll: Poll,
     ready: Vec<Ready>,
-    how: OpenHow,
+    how: OpenOptions,
     caps: Caps,
     /// What connections hold.
     memory: Rc<Memory>,
@@ -213,16 +213,16 @@ pub struct Reactor {
     /// Machines that are opened again because a leg came back.
     reopening: Vec<u32>,
     /// Changes of tenants' space that are not answered yet.
-    deals: VecDeque<deals::Dealing>,
+    deals: VecDeque<space_changes::Dealing>,
     /// Files that are looked at before they become legs.
-    looks: upkeep::Looks,
+    looks: maintenance::Looks,
     spares: spares::Spares,
     /// Legs that move to another file.
     moves: Vec<moves::Move>,
     /// Devices that grow.
     growths: Vec<grow::Growth>,
     /// Legs that are open and wait to be used.
-    joining: Vec<upkeep::Joining>,
+    joining: Vec<maintenance::Joining>,
     outside: Vec<u32>,
     /// Who stands on whom, where devices say what they do with them.
     bonds: Vec<departures::Bond>,
@@ -285,7 +285,7 @@ impl Reactor {
             look_again: None,
             reopening: Vec::new(),
             deals: VecDeque::new(),
-            looks: upkeep::Looks::new(),
+            looks: maintenance::Looks::new(),
             spares: spares::Spares::default(),
             moves: Vec::new(),
             growths: Vec::new(),
@@ -349,7 +349,7 @@ impl Reactor {
                     let child = self.children[node as usize][usize::from(child)];
                     News::Gone(device, self.graph.name(child).to_string(), gone)
                 }
-                Notice::Health(health @ (Health::Whole | Health::Degraded))
+                Notice::Health(health @ (Health::Healthy | Health::Degraded))
                     if self.kinds[node as usize] == "hybrid" =>
                 {
                     News::Cache(device, health)

@@ -8,8 +8,8 @@
 use super::Reactor;
 use super::control::refusal;
 use super::legs::LegState;
+use super::maintenance::Told;
 use super::slab::Key;
-use super::upkeep::Told;
 use super::{LegNews, News};
 use nandu_base::ChildUse;
 use serde_json::{Value, json};

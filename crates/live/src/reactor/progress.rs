@@ -4,7 +4,7 @@
 //! seen first again.
 
 use super::Reactor;
-use nandu_base::{ByteLen, Instant, Span, Upkeep, UpkeepKind};
+use nandu_base::{ByteLen, Instant, Maintenance, MaintenanceKind, Span};
 use serde_json::{Value, json};
 
 /// Shorter than this says nothing about a speed.
@@ -14,7 +14,7 @@ const LEAST: Span = Span::from_ms(500);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Course {
     node: u32,
-    kind: UpkeepKind,
+    kind: MaintenanceKind,
     /// When it was seen first, and what was left then.
     first: (Instant, ByteLen),
     /// What was left when it was looked at last.
@@ -43,12 +43,14 @@ impl Course {
 }
 
 /// Brings what is known up to `now`.
-fn look(courses: &mut Vec<Course>, seen: &[(u32, Upkeep)], now: Instant) {
-    let is = |course: &Course, node: u32, upkeep: &Upkeep| course.node == node && course.kind == upkeep.kind;
-    courses.retain(|course| seen.iter().any(|(node, upkeep)| is(course, *node, upkeep)));
-    for &(node, upkeep) in seen {
-        let Upkeep { kind, left, of } = upkeep;
-        match courses.iter_mut().find(|course| is(course, node, &upkeep)) {
+fn look(courses: &mut Vec<Course>, seen: &[(u32, Maintenance)], now: Instant) {
+    let is = |course: &Course, node: u32, maintenance: &Maintenance| {
+        course.node == node && course.kind == maintenance.kind
+    };
+    courses.retain(|course| seen.iter().any(|(node, maintenance)| is(course, *node, maintenance)));
+    for &(node, maintenance) in seen {
+        let Maintenance { kind, left, of } = maintenance;
+        match courses.iter_mut().find(|course| is(course, node, &maintenance)) {
             Some(course) => {
                 if left > course.first.1 || of != course.of {
                     course.first = (now, left);
@@ -62,17 +64,17 @@ fn look(courses: &mut Vec<Course>, seen: &[(u32, Upkeep)], now: Instant) {
 
 impl Reactor {
     /// Looks what devices do beside serving.
-    pub(super) fn look_at_upkeep(&mut self) {
+    pub(super) fn look_at_maintenance(&mut self) {
         let (mut seen, mut all) = (Vec::new(), Vec::new());
         for node in 0..self.graph.len() as u32 {
-            self.graph.machine(node).upkeep(&mut seen);
-            all.extend(seen.drain(..).map(|upkeep| (node, upkeep)));
+            self.graph.machine(node).maintenance(&mut seen);
+            all.extend(seen.drain(..).map(|maintenance| (node, maintenance)));
         }
         look(&mut self.courses, &all, self.clock.now());
     }
 
     /// What a device does beside serving.
-    pub(super) fn upkeep_status(&self, node: u32) -> Option<Value> {
+    pub(super) fn maintenance_status(&self, node: u32) -> Option<Value> {
         let now = self.clock.now();
         let mine = self.courses.iter().filter(|course| course.node == node);
         let all: Vec<Value> = mine.map(|course| course.status(now)).collect();
@@ -91,8 +93,9 @@ mod tests {
 
     #[test]
     fn a_speed_is_that_since_the_work_began() {
-        let seen =
-            |left: u64| [(3, Upkeep { kind: UpkeepKind::Resync, left: ByteLen(left), of: ByteLen(1000) })];
+        let seen = |left: u64| {
+            [(3, Maintenance { kind: MaintenanceKind::Resync, left: ByteLen(left), of: ByteLen(1000) })]
+        };
         let at = |ms: u64| Instant::ZERO + Span::from_ms(ms);
         let mut courses = Vec::new();
         look(&mut courses, &seen(1000), at(0));

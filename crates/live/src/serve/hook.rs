@@ -15,7 +15,7 @@ use std::time::SystemTime;
 /// Something that changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// What: `whole`, `exposed`, `degraded`, `failed` (the health of a device), `left-out`, `used-again`, `leg-faulty`, `leg-back`, `leg-gone`, `leg-replaced`, `leg-stays`, `spare-taken`, `spare-refused` (a member),
+    /// What: `healthy`, `exposed`, `degraded`, `failed` (the health of a device), `left-out`, `used-again`, `leg-faulty`, `leg-back`, `leg-gone`, `leg-replaced`, `leg-stays`, `spare-taken`, `spare-refused` (a member),
     /// `differs`, `damaged`, `scrubbed` (its data).
     pub what: &'static str,
     /// The device.
@@ -33,7 +33,7 @@ impl Event {
         let (what, device, leg) = match news {
             News::Device(device, notice) => {
                 let what = match notice {
-                    Notice::Health(Health::Whole) => "whole",
+                    Notice::Health(Health::Healthy) => "healthy",
                     Notice::Health(Health::Exposed) => "exposed",
                     Notice::Health(Health::Degraded) => "degraded",
                     Notice::Health(Health::Failed) => "failed",

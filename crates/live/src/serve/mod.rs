@@ -30,7 +30,7 @@ use crate::listen::{self, SocketFile};
 use crate::nbd::{BlockSizes, Export};
 use crate::reactor::watchdog::{Bark, Watchdog};
 use crate::reactor::{Listener, Reactor, Setup};
-use nandu_base::{ByteLen, Content, Instant, Limits, MediumSpec, OpenHow, Span, TenantId};
+use nandu_base::{ByteLen, Content, Instant, Limits, MediumSpec, OpenOptions, Span, TenantId};
 use nandu_stack::{BuildOptions, Built, Graph};
 use rustix::fs::Mode;
 use std::path::PathBuf;
@@ -195,7 +195,7 @@ fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeErro
     let children = built.parts.iter().map(|part| part.children.clone()).collect();
     let parts = built.into_parts(|node, _| computed[node as usize].take());
     let graph = Graph::new(parts, Content::Bytes, shares.len());
-    let how = OpenHow {
+    let how = OpenOptions {
         create: options.create,
         alone: options.alone,
         assume_clean: options.assume_clean,

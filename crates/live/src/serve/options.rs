@@ -354,8 +354,8 @@ impl fmt::Display for Report {
                 file.display()
             ),
             Report::News(News::Device(device, notice)) => say(f, device, *notice),
-            Report::News(News::Cache(device, Health::Whole)) => {
-                write!(f, "{device}: whole: its rings are in use")
+            Report::News(News::Cache(device, Health::Healthy)) => {
+                write!(f, "{device}: healthy: its rings are in use")
             }
             Report::News(News::Cache(device, _)) => write!(
                 f,
@@ -473,7 +473,7 @@ fn said_of(leg: &str, gone: Gone) -> String {
 
 fn say(f: &mut fmt::Formatter<'_>, device: &str, notice: Notice) -> fmt::Result {
     match notice {
-        Notice::Health(Health::Whole) => write!(f, "{device}: whole: all legs are in sync"),
+        Notice::Health(Health::Healthy) => write!(f, "{device}: healthy: all legs are in sync"),
         Notice::Health(Health::Exposed) => {
             write!(f, "{device}: exposed: some data are on one leg only, for longer than allowed")
         }

@@ -341,5 +341,5 @@ fn read(client: &mut Client, block: u64) -> Result<Vec<u8>, String> {
 }
 
 pub fn whole(what: &str, mut status: impl FnMut() -> serde_json::Value) {
-    wait_for(what, || (status()["devices"]["m"]["health"] == "whole").then_some(()));
+    wait_for(what, || (status()["devices"]["m"]["health"] == "healthy").then_some(()));
 }

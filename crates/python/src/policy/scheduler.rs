@@ -1,11 +1,11 @@
 //! Schedulers: a class is told what comes and what ends, and names who goes next.
 //!
-//! It keeps its own picture of what waits, by the numbers of requests: the board of a queue lives for the length of a question only.
+//! It keeps its own picture of what waits, by the numbers of requests: the pending requests of a queue can be seen for the length of a question only.
 
 use super::{Class, Object, Use, ask, kept, tuple};
 use nandu::replacement::{Hashed, LineMap};
 use nandu::scheduler::{
-    AnyScheduler, Board, Class as OpClass, Entry, Given, Next, Parts, Scheduler, Schedulers, queue,
+    AnyScheduler, Class as OpClass, Entry, Given, Next, Parts, PendingRequests, Scheduler, Schedulers, queue,
 };
 use nandu::units::{Counter, Instant, Machine, Span, TenantId};
 use nandu::{Declaration, Policy};
@@ -94,7 +94,7 @@ struct Instance {
     arrived: Py<PyAny>,
     next: Py<PyAny>,
     done: Option<Py<PyAny>>,
-    /// Slots of the board by the numbers of the requests that wait in them.
+    /// Slots of pending requests by the numbers of the requests that wait in them.
     slots: Hashed,
 }
 
@@ -105,18 +105,18 @@ impl Instance {
         self.request.call1(py, (number, tenant, is_read, start, end, cost.0, lane))
     }
 
-    fn answer(&self, py: Python<'_>, board: &Board, now: Instant) -> PyResult<Next> {
+    fn answer(&self, py: Python<'_>, pending: &PendingRequests, now: Instant) -> PyResult<Next> {
         let answer = self.next.bind(py).call1((now.0,))?;
         if answer.is_none() {
-            return match board.out() {
+            return match pending.out() {
                 0 => Err(self.object.broke("next", "answers None, but nothing is on its way that could end")),
                 _ => Ok(Next::Nothing),
             };
         }
         if answer.is_instance(self.until.bind(py))? {
             let (at, tenant): (u64, u16) = answer.extract()?;
-            if usize::from(tenant) >= board.tenants() {
-                let how = format!("awaits tenant {tenant}, and there are 0 to {}", board.tenants() - 1);
+            if usize::from(tenant) >= pending.tenants() {
+                let how = format!("awaits tenant {tenant}, and there are 0 to {}", pending.tenants() - 1);
                 return Err(self.object.broke("next", how));
             }
             return match at > now.0 {
@@ -146,21 +146,21 @@ impl Scheduler for Instance {
         0
     }
 
-    fn arrived(&mut self, slot: u32, board: &Board, now: Instant) {
-        let entry = board.get(slot);
+    fn arrived(&mut self, slot: u32, pending: &PendingRequests, now: Instant) {
+        let entry = pending.get(slot);
         self.slots.insert(entry.number, slot);
         ask(|py| self.arrived.call1(py, (self.told(py, entry)?, now.0)));
     }
 
-    fn next(&mut self, board: &Board, now: Instant) -> Next {
-        let next = ask(|py| self.answer(py, board, now));
+    fn next(&mut self, pending: &PendingRequests, now: Instant) -> Next {
+        let next = ask(|py| self.answer(py, pending, now));
         if let Next::Send(slot) = next {
-            self.slots.remove(board.get(slot).number);
+            self.slots.remove(pending.get(slot).number);
         }
         next
     }
 
-    fn done(&mut self, entry: &Entry, _board: &Board, now: Instant) {
+    fn done(&mut self, entry: &Entry, _pending: &PendingRequests, now: Instant) {
         let Some(done) = &self.done else { return };
         ask(|py| done.call1(py, (self.told(py, entry)?, now.0)));
     }

@@ -17,7 +17,7 @@
 
 use super::think::ThinkTimes;
 use super::{Given, Next, Scheduler, SchedulerOptions};
-use crate::board::{Board, Class, Entry};
+use crate::pending::{Class, Entry, PendingRequests};
 use nandu_base::{ByteLen, Counter, Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -113,17 +113,17 @@ impl Anticipatory {
     }
 
     /// Until when to wait for the tenant whose read ended last.
-    fn wait(&self, board: &Board, now: Instant) -> Option<Instant> {
-        let until = self.think.worth_waiting(self.awaited?, board, self.config.antic_expire, now)?;
+    fn wait(&self, pending: &PendingRequests, now: Instant) -> Option<Instant> {
+        let until = self.think.worth_waiting(self.awaited?, pending, self.config.antic_expire, now)?;
         let position = self.position[Class::Read as usize];
-        let near = board
+        let near = pending
             .at_or_after(0, Class::Read, position)
-            .is_some_and(|slot| board.get(slot).start - position <= self.config.close_distance.0);
+            .is_some_and(|slot| pending.get(slot).start - position <= self.config.close_distance.0);
         (!near).then_some(until)
     }
 
-    fn turn(&mut self, board: &Board, now: Instant) {
-        let has = |class| board.oldest(0, class).is_some();
+    fn turn(&mut self, pending: &PendingRequests, now: Instant) {
+        let has = |class| pending.oldest(0, class).is_some();
         let stay = has(self.class) && (now < self.batch_end || !has(self.class.other()));
         if stay {
             return;
@@ -152,39 +152,39 @@ impl Scheduler for Anticipatory {
         true
     }
 
-    fn arrived(&mut self, slot: u32, board: &Board, now: Instant) {
-        let Entry { tenant, class, .. } = *board.get(slot);
-        self.think.arrived(tenant, board, now);
+    fn arrived(&mut self, slot: u32, pending: &PendingRequests, now: Instant) {
+        let Entry { tenant, class, .. } = *pending.get(slot);
+        self.think.arrived(tenant, pending, now);
         if self.waiting && self.awaited == Some(tenant) && class == Class::Read {
             self.hits += 1;
             self.met = Some(slot);
         }
     }
 
-    fn next(&mut self, board: &Board, now: Instant) -> Next {
-        if let Some(until) = self.wait(board, now) {
+    fn next(&mut self, pending: &PendingRequests, now: Instant) -> Next {
+        if let Some(until) = self.wait(pending, now) {
             self.waits += u64::from(!self.waiting);
             self.waiting = true;
             return Next::Until(until, self.awaited.unwrap_or(TenantId::SYSTEM));
         }
         (self.awaited, self.waiting) = (None, false);
         let met = self.met.take();
-        self.turn(board, now);
+        self.turn(pending, now);
         let class = self.class;
-        let oldest = board.oldest(0, class).expect("a request of the class waits");
+        let oldest = pending.oldest(0, class).expect("a request of the class waits");
         let expire = match class {
             Class::Read => self.config.read_expire,
             Class::Write => self.config.write_expire,
         };
-        let slot = match board.at_or_after(0, class, self.position[class as usize]) {
-            _ if board.get(oldest).arrived + expire <= now => oldest,
+        let slot = match pending.at_or_after(0, class, self.position[class as usize]) {
+            _ if pending.get(oldest).arrived + expire <= now => oldest,
             next => met.filter(|_| class == Class::Read).or(next).unwrap_or(oldest),
         };
-        self.position[class as usize] = board.get(slot).end;
+        self.position[class as usize] = pending.get(slot).end;
         Next::Send(slot)
     }
 
-    fn done(&mut self, entry: &Entry, _board: &Board, now: Instant) {
+    fn done(&mut self, entry: &Entry, _pending: &PendingRequests, now: Instant) {
         self.think.done(entry.tenant, now);
         if entry.class == Class::Read && self.class == Class::Read {
             self.awaited = Some(entry.tenant);

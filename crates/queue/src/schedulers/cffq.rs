@@ -11,8 +11,8 @@
 
 use super::turns::{By, Turns};
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
-use crate::board::Board;
 use crate::order::{Order, OrderConfig};
+use crate::pending::PendingRequests;
 use nandu_base::{Counter, Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -77,8 +77,8 @@ impl Scheduler for Cffq {
         self.by_address
     }
 
-    fn next(&mut self, board: &Board, now: Instant) -> Next {
-        let waits = |tenant: usize| board.waiting_in(tenant) > 0;
+    fn next(&mut self, pending: &PendingRequests, now: Instant) -> Next {
+        let waits = |tenant: usize| pending.waiting_in(tenant) > 0;
         let tenant = match self.turns.current(now) {
             Some((tenant, _)) if waits(tenant) => tenant,
             _ => {
@@ -87,9 +87,9 @@ impl Scheduler for Cffq {
                 self.turns.give(waits, |tenant| Span(weights.share(tenant, slice)))
             }
         };
-        let slot = self.order.pick(board, tenant).expect("a request of this tenant waits");
-        self.turns.sent(board.get(slot).cost);
-        self.order.sent(board.get(slot), board);
+        let slot = self.order.pick(pending, tenant).expect("a request of this tenant waits");
+        self.turns.sent(pending.get(slot).cost);
+        self.order.sent(pending.get(slot), pending);
         Next::Send(slot)
     }
 

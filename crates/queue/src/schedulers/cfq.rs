@@ -30,8 +30,8 @@
 use super::think::ThinkTimes;
 use super::turns::{By, Turns};
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
-use crate::board::{Board, Class, Entry};
 use crate::order::{Order, OrderConfig};
+use crate::pending::{Class, Entry, PendingRequests};
 use nandu_base::{Counter, Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,9 +59,9 @@ pub struct CfqConfig {
     pub slice_async: Option<Span>,
     /// How long an empty queue keeps its turn. Default 8 ms, with `slo` 0, inside a die 500 us.
     pub slice_idle: Option<Span>,
-    /// Requests of one turn on their way. Default 8; at least 1. Not with `slo`.
+    /// Requests of one turn in flight. Default 8; at least 1. Not with `slo`.
     pub quantum: u32,
-    /// Whether all else waits for reads on their way, and its turns end when a read comes. Default false. Not with `slo`.
+    /// Whether all else waits for reads in flight, and its turns end when a read comes. Default false. Not with `slo`.
     pub sync_first: bool,
     /// Requests that a turn of all else may send; 16 in Linux, by default any number. At least 1. Not with `slo`.
     pub async_requests: Option<u32>,
@@ -202,33 +202,39 @@ impl Cfq {
     }
 
     /// The request of `player` that goes next.
-    fn head(&self, player: usize, board: &Board) -> Option<u32> {
+    fn head(&self, player: usize, pending: &PendingRequests) -> Option<u32> {
         let tenant = player / 2;
         match self.config.slices {
-            Slices::Classic => board.oldest(tenant, [Class::Read, Class::Write][player % 2]),
-            Slices::Slo if player.is_multiple_of(2) => self.order.pick(board, tenant),
+            Slices::Classic => pending.oldest(tenant, [Class::Read, Class::Write][player % 2]),
+            Slices::Slo if player.is_multiple_of(2) => self.order.pick(pending, tenant),
             Slices::Slo => None,
         }
     }
 
-    fn on_their_way(&self, player: usize, board: &Board) -> u32 {
+    fn in_flight(&self, player: usize, pending: &PendingRequests) -> u32 {
         let tenant = TenantId((player / 2) as u16);
         match self.config.slices {
-            Slices::Classic => board.out_of_class(tenant, [Class::Read, Class::Write][player % 2]),
-            Slices::Slo => board.out_of(tenant),
+            Slices::Classic => pending.out_of_class(tenant, [Class::Read, Class::Write][player % 2]),
+            Slices::Slo => pending.out_of(tenant),
         }
     }
 
     /// How an empty queue keeps its turn, if it does.
-    fn idle(&self, player: usize, end: Option<Instant>, board: &Board, now: Instant) -> Option<Next> {
+    fn idle(
+        &self,
+        player: usize,
+        end: Option<Instant>,
+        pending: &PendingRequests,
+        now: Instant,
+    ) -> Option<Next> {
         if self.idle == Span::ZERO || (self.config.slices == Slices::Classic && player % 2 == 1) {
             return None;
         }
         let tenant = TenantId((player / 2) as u16);
-        if self.on_their_way(player, board) > 0 {
+        if self.in_flight(player, pending) > 0 {
             return Some(until(end, tenant));
         }
-        let comes_back = self.think.worth_waiting(tenant, board, self.idle, now)?;
+        let comes_back = self.think.worth_waiting(tenant, pending, self.idle, now)?;
         Some(Next::Until(end.map_or(comes_back, |end| comes_back.min(end)), tenant))
     }
 }
@@ -243,19 +249,19 @@ impl Scheduler for Cfq {
         self.by_address
     }
 
-    fn arrived(&mut self, slot: u32, board: &Board, now: Instant) {
-        self.think.arrived(board.get(slot).tenant, board, now);
+    fn arrived(&mut self, slot: u32, pending: &PendingRequests, now: Instant) {
+        self.think.arrived(pending.get(slot).tenant, pending, now);
     }
 
-    fn next(&mut self, board: &Board, now: Instant) -> Next {
+    fn next(&mut self, pending: &PendingRequests, now: Instant) -> Next {
         if let Some((player, end)) = self.turns.current(now) {
-            if self.is_over(player, board) {
+            if self.is_over(player, pending) {
                 self.turns.pass();
-                return self.next(board, now);
+                return self.next(pending, now);
             }
-            match self.head(player, board) {
-                Some(slot) => return self.send(player, slot, end, board),
-                None => match self.idle(player, end, board, now) {
+            match self.head(player, pending) {
+                Some(slot) => return self.send(player, slot, end, pending),
+                None => match self.idle(player, end, pending, now) {
                     Some(next) => {
                         self.idled += 1;
                         return next;
@@ -265,14 +271,14 @@ impl Scheduler for Cfq {
             }
         }
         let mut turns = std::mem::replace(&mut self.turns, Turns::new(By::Clock, 1));
-        let player = turns.give(|p| self.head(p, board).is_some(), |p| self.slice(p));
+        let player = turns.give(|p| self.head(p, pending).is_some(), |p| self.slice(p));
         (self.turns, self.sent) = (turns, 0);
         let (_, end) = self.turns.current(now).expect("a turn has just begun");
-        let slot = self.head(player, board).expect("it was chosen for that");
-        self.send(player, slot, end, board)
+        let slot = self.head(player, pending).expect("it was chosen for that");
+        self.send(player, slot, end, pending)
     }
 
-    fn done(&mut self, entry: &Entry, _board: &Board, now: Instant) {
+    fn done(&mut self, entry: &Entry, _pending: &PendingRequests, now: Instant) {
         self.turns.done(self.player(entry), now);
         self.think.done(entry.tenant, now);
     }
@@ -303,29 +309,29 @@ impl Cfq {
     }
 
     /// Whether a turn of what is not read ends before its time, having sent something.
-    fn is_over(&mut self, player: usize, board: &Board) -> bool {
+    fn is_over(&mut self, player: usize, pending: &PendingRequests) -> bool {
         if !self.is_async(player) || self.sent == 0 {
             return false;
         }
         let is_preempted =
-            self.config.sync_first && self.any_read(|tenant| board.waiting_of(tenant, Class::Read));
+            self.config.sync_first && self.any_read(|tenant| pending.waiting_of(tenant, Class::Read));
         self.preempted += u64::from(is_preempted);
         is_preempted || self.config.async_requests.is_some_and(|most| self.sent >= most)
     }
 
-    fn send(&mut self, player: usize, slot: u32, end: Option<Instant>, board: &Board) -> Next {
+    fn send(&mut self, player: usize, slot: u32, end: Option<Instant>, pending: &PendingRequests) -> Next {
         if self.config.sync_first
             && self.is_async(player)
-            && self.any_read(|tenant| board.out_of_class(tenant, Class::Read))
+            && self.any_read(|tenant| pending.out_of_class(tenant, Class::Read))
         {
             return Next::Nothing;
         }
-        let full = self.on_their_way(player, board) >= self.config.quantum;
+        let full = self.in_flight(player, pending) >= self.config.quantum;
         if full && self.config.slices == Slices::Classic {
             return until(end, TenantId((player / 2) as u16));
         }
-        self.turns.sent(board.get(slot).cost);
-        self.order.sent(board.get(slot), board);
+        self.turns.sent(pending.get(slot).cost);
+        self.order.sent(pending.get(slot), pending);
         self.sent += 1;
         Next::Send(slot)
     }

@@ -12,7 +12,7 @@
 //! Cost: O(log n) for a request. RAM: none of its own beside the tree.
 
 use super::{Given, Next, Scheduler, SchedulerOptions};
-use crate::board::{Board, Class};
+use crate::pending::{Class, PendingRequests};
 use nandu_base::{Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -86,8 +86,8 @@ impl Deadline {
     }
 
     /// The class of the next batch.
-    fn choose(&mut self, board: &Board) -> Class {
-        let has = |class| board.oldest(0, class).is_some();
+    fn choose(&mut self, pending: &PendingRequests) -> Class {
+        let has = |class| pending.oldest(0, class).is_some();
         match (has(Class::Read), has(Class::Write)) {
             (true, true) if self.starved >= self.config.writes_starved => {
                 self.starved = 0;
@@ -105,16 +105,16 @@ impl Deadline {
     }
 
     /// Where a batch of `class` begins.
-    fn begin(&self, class: Class, board: &Board, now: Instant) -> u32 {
-        let oldest = board.oldest(0, class).expect("the class was chosen because one waits");
+    fn begin(&self, class: Class, pending: &PendingRequests, now: Instant) -> u32 {
+        let oldest = pending.oldest(0, class).expect("the class was chosen because one waits");
         let expire = match class {
             Class::Read => self.config.read_expire,
             Class::Write => self.config.write_expire,
         };
-        if board.get(oldest).arrived + expire <= now {
+        if pending.get(oldest).arrived + expire <= now {
             return oldest;
         }
-        board.at_or_after(0, class, self.position[class as usize]).unwrap_or(oldest)
+        pending.at_or_after(0, class, self.position[class as usize]).unwrap_or(oldest)
     }
 }
 
@@ -131,20 +131,20 @@ impl Scheduler for Deadline {
         true
     }
 
-    fn next(&mut self, board: &Board, now: Instant) -> Next {
+    fn next(&mut self, pending: &PendingRequests, now: Instant) -> Next {
         let goes_on = (self.batched > 0 && self.batched < self.config.batch)
-            .then(|| board.at_or_after(0, self.class, self.position[self.class as usize]))
+            .then(|| pending.at_or_after(0, self.class, self.position[self.class as usize]))
             .flatten();
         let slot = match goes_on {
             Some(slot) => slot,
             None => {
-                self.class = self.choose(board);
+                self.class = self.choose(pending);
                 self.batched = 0;
-                self.begin(self.class, board, now)
+                self.begin(self.class, pending, now)
             }
         };
         self.batched += 1;
-        self.position[self.class as usize] = board.get(slot).end;
+        self.position[self.class as usize] = pending.get(slot).end;
         Next::Send(slot)
     }
 }

@@ -11,8 +11,8 @@
 //! tenant.
 
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
-use crate::board::Board;
 use crate::order::{Order, OrderConfig};
+use crate::pending::PendingRequests;
 use nandu_base::{Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -89,13 +89,13 @@ impl Scheduler for Drr {
         self.weights.set(tenant, weight);
     }
 
-    fn next(&mut self, board: &Board, _now: Instant) -> Next {
+    fn next(&mut self, pending: &PendingRequests, _now: Instant) -> Next {
         loop {
             let tenant = self.turn;
-            match self.order.pick(board, tenant) {
-                Some(slot) if self.deficit[tenant] >= board.get(slot).cost.0 => {
-                    self.deficit[tenant] -= board.get(slot).cost.0;
-                    self.order.sent(board.get(slot), board);
+            match self.order.pick(pending, tenant) {
+                Some(slot) if self.deficit[tenant] >= pending.get(slot).cost.0 => {
+                    self.deficit[tenant] -= pending.get(slot).cost.0;
+                    self.order.sent(pending.get(slot), pending);
                     return Next::Send(slot);
                 }
                 Some(_) => {}

@@ -15,7 +15,7 @@
 
 use super::think::ThinkTimes;
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
-use crate::board::{Board, Class, Entry};
+use crate::pending::{Class, Entry, PendingRequests};
 use nandu_base::{Counter, Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -80,13 +80,13 @@ impl Fios {
     }
 
     /// The next tenant in turn with something left that has a request of this class.
-    fn candidate(&self, class: Option<Class>, board: &Board) -> Option<(usize, u32)> {
+    fn candidate(&self, class: Option<Class>, pending: &PendingRequests) -> Option<(usize, u32)> {
         let tenants = self.left.len();
         (0..tenants).map(|step| (self.turn + step) % tenants).filter(|&t| self.left[t] > 0).find_map(
             |tenant| {
                 let slot = match class {
-                    Some(class) => board.oldest(tenant, class),
-                    None => board.first(tenant),
+                    Some(class) => pending.oldest(tenant, class),
+                    None => pending.first(tenant),
                 };
                 slot.map(|slot| (tenant, slot))
             },
@@ -94,10 +94,10 @@ impl Fios {
     }
 
     /// Until when the epoch is kept open for a tenant that is likely to use what it has left, and for which.
-    fn kept_open(&self, board: &Board, now: Instant) -> Option<(Instant, TenantId)> {
+    fn kept_open(&self, pending: &PendingRequests, now: Instant) -> Option<(Instant, TenantId)> {
         let tenants = (0u16..).map(TenantId).zip(&self.left);
         let awaited = tenants.filter(|&(_, &left)| left > 0).filter_map(|(tenant, _)| {
-            Some((self.think.worth_waiting(tenant, board, self.config.anticipation, now)?, tenant))
+            Some((self.think.worth_waiting(tenant, pending, self.config.anticipation, now)?, tenant))
         });
         awaited.min()
     }
@@ -112,31 +112,31 @@ impl Fios {
 }
 
 impl Scheduler for Fios {
-    fn arrived(&mut self, slot: u32, board: &Board, now: Instant) {
-        self.think.arrived(board.get(slot).tenant, board, now);
+    fn arrived(&mut self, slot: u32, pending: &PendingRequests, now: Instant) {
+        self.think.arrived(pending.get(slot).tenant, pending, now);
     }
 
-    fn next(&mut self, board: &Board, now: Instant) -> Next {
+    fn next(&mut self, pending: &PendingRequests, now: Instant) -> Next {
         let reads = self.config.reads_first.then_some(Class::Read);
         let mut patient = true;
         loop {
             let found = match reads {
-                Some(class) => self.candidate(Some(class), board).or_else(|| self.candidate(None, board)),
-                None => self.candidate(None, board),
+                Some(class) => self.candidate(Some(class), pending).or_else(|| self.candidate(None, pending)),
+                None => self.candidate(None, pending),
             };
             if let Some((tenant, slot)) = found {
                 self.turn = (tenant + 1) % self.left.len();
-                self.left[tenant] -= board.get(slot).cost.0 as i64;
+                self.left[tenant] -= pending.get(slot).cost.0 as i64;
                 return Next::Send(slot);
             }
             if patient {
                 patient = false;
-                if let Some((until, tenant)) = self.kept_open(board, now) {
+                if let Some((until, tenant)) = self.kept_open(pending, now) {
                     return Next::Until(until, tenant);
                 }
                 // One with something left may come back once its request has ended.
                 let expected =
-                    (0..self.left.len()).any(|t| self.left[t] > 0 && board.out_of(TenantId(t as u16)) > 0);
+                    (0..self.left.len()).any(|t| self.left[t] > 0 && pending.out_of(TenantId(t as u16)) > 0);
                 if expected && self.config.anticipation > Span::ZERO {
                     return Next::Nothing;
                 }
@@ -145,7 +145,7 @@ impl Scheduler for Fios {
         }
     }
 
-    fn done(&mut self, entry: &Entry, _board: &Board, now: Instant) {
+    fn done(&mut self, entry: &Entry, _pending: &PendingRequests, now: Instant) {
         self.think.done(entry.tenant, now);
     }
 

@@ -17,8 +17,8 @@
 
 use super::think::ThinkTimes;
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights, scaled};
-use crate::board::{Board, Class, Entry};
 use crate::order::{Order, OrderConfig};
+use crate::pending::{Class, Entry, PendingRequests};
 use crate::set::Set;
 use nandu_base::{Counter, Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
@@ -103,11 +103,11 @@ impl FlashFq {
     }
 
     /// Until when a tenant without requests counts as active.
-    fn awaited(&self, tenant: usize, board: &Board, now: Instant) -> Option<Instant> {
+    fn awaited(&self, tenant: usize, pending: &PendingRequests, now: Instant) -> Option<Instant> {
         if !self.reader[tenant] {
             return None;
         }
-        self.think.worth_waiting(TenantId(tenant as u16), board, self.config.anticipation, now)
+        self.think.worth_waiting(TenantId(tenant as u16), pending, self.config.anticipation, now)
     }
 }
 
@@ -115,12 +115,12 @@ impl FlashFq {
     /// The lowest tag of an active tenant, and until when the next one without requests is waited for, and which that is. From here on no active tenant
     /// has a lower one but by a request that comes: tags only grow.
     #[inline(never)]
-    fn slowest(&self, board: &Board, now: Instant) -> (u64, Option<(Instant, TenantId)>) {
+    fn slowest(&self, pending: &PendingRequests, now: Instant) -> (u64, Option<(Instant, TenantId)>) {
         let (mut slowest, mut wake) = (u64::MAX, None::<(Instant, TenantId)>);
         for (tenant, &tag) in self.tags.iter().enumerate() {
-            if board.held_of(TenantId(tenant as u16)) > 0 {
+            if pending.held_of(TenantId(tenant as u16)) > 0 {
                 slowest = slowest.min(tag);
-            } else if let Some(until) = self.awaited(tenant, board, now) {
+            } else if let Some(until) = self.awaited(tenant, pending, now) {
                 // Only one who has nothing here is waited for.
                 slowest = slowest.min(tag);
                 let this = (until, TenantId(tenant as u16));
@@ -136,12 +136,12 @@ impl Scheduler for FlashFq {
         self.by_address
     }
 
-    fn arrived(&mut self, slot: u32, board: &Board, now: Instant) {
-        let tenant = board.get(slot).tenant;
+    fn arrived(&mut self, slot: u32, pending: &PendingRequests, now: Instant) {
+        let tenant = pending.get(slot).tenant;
         let place = usize::from(tenant.0);
         // It had nothing outstanding: what it did not ask for is not owed to it, unless it was waited for.
-        if board.held_of(tenant) == 1 {
-            self.think.arrived(tenant, board, now);
+        if pending.held_of(tenant) == 1 {
+            self.think.arrived(tenant, pending, now);
             let until = self.think.worth_waiting_until(tenant, self.config.anticipation);
             if !self.reader[place] || until.is_none_or(|until| until < now) {
                 self.tags[place] = self.tags[place].max(self.virtual_time);
@@ -151,22 +151,22 @@ impl Scheduler for FlashFq {
         self.floor = self.floor.min(self.tags[place]);
     }
 
-    fn next(&mut self, board: &Board, now: Instant) -> Next {
+    fn next(&mut self, pending: &PendingRequests, now: Instant) -> Next {
         let first = self.waiting.iter().min_by_key(|&tenant| self.tags[tenant]);
         let tenant = first.expect("a request waits");
         let tag = self.tags[tenant];
         if tag - self.floor > self.config.throttle.0 {
-            let (slowest, wake) = self.slowest(board, now);
+            let (slowest, wake) = self.slowest(pending, now);
             self.floor = slowest;
             if tag - slowest > self.config.throttle.0 {
                 self.throttled += 1;
                 return wake.map_or(Next::Nothing, |(at, tenant)| Next::Until(at, tenant));
             }
         }
-        let slot = self.order.pick(board, tenant).expect("a request of this tenant waits");
-        let entry = board.get(slot);
-        self.order.sent(entry, board);
-        self.waiting.put(tenant, board.waiting_in(tenant) > 1);
+        let slot = self.order.pick(pending, tenant).expect("a request of this tenant waits");
+        let entry = pending.get(slot);
+        self.order.sent(entry, pending);
+        self.waiting.put(tenant, pending.waiting_in(tenant) > 1);
         self.virtual_time = self.virtual_time.max(tag);
         let step = scaled(entry.cost.0, 100, self.weights.of(tenant));
         self.tags[tenant] = tag + step.max(1);
@@ -174,7 +174,7 @@ impl Scheduler for FlashFq {
         Next::Send(slot)
     }
 
-    fn done(&mut self, entry: &Entry, _board: &Board, now: Instant) {
+    fn done(&mut self, entry: &Entry, _pending: &PendingRequests, now: Instant) {
         self.think.done(entry.tenant, now);
     }
 
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn cost_is_shared_by_weight_with_many_on_their_way() {
+    fn cost_is_shared_by_weight_with_many_in_flight() {
         let loads = [Load::reads(64), Load::writes(16), Load::reads(16).of(16_384)];
         let shares = fair(FlashFqConfig::default(), &[100, 100, 200]).run(&loads, 100_000);
         assert!(in_proportion(&shares, &[1, 1, 2], 3), "{shares:?}");

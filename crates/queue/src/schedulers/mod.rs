@@ -31,7 +31,7 @@ pub use noop::{Noop, NoopConfig};
 pub use options::{AnyScheduler, Given, POLICIES, SchedulerConfig, SchedulerOptions, Schedulers, policy};
 pub use vssd::{Vssd, VssdConfig};
 
-use crate::board::{Board, Entry};
+use crate::pending::{Entry, PendingRequests};
 use nandu_base::{Counter, Instant, TenantId};
 
 /// What a scheduler answers.
@@ -49,7 +49,7 @@ pub enum Next {
 /// Who goes next. The device has room for one more when [`next`](Scheduler::next) is called, and at least one request
 /// waits; the answer is carried out.
 pub trait Scheduler: Send + 'static {
-    /// How many groups the board needs for `tenants` tenants, SYSTEM included.
+    /// How many groups of pending requests there are for `tenants` tenants, SYSTEM included.
     fn groups(&self, tenants: usize) -> usize {
         tenants
     }
@@ -64,14 +64,14 @@ pub trait Scheduler: Send + 'static {
         false
     }
 
-    /// A request has come; it is on the board.
-    fn arrived(&mut self, _slot: u32, _board: &Board, _now: Instant) {}
+    /// A request has come; it is pending.
+    fn arrived(&mut self, _slot: u32, _pending: &PendingRequests, _now: Instant) {}
 
     /// Who goes next.
-    fn next(&mut self, board: &Board, now: Instant) -> Next;
+    fn next(&mut self, pending: &PendingRequests, now: Instant) -> Next;
 
-    /// A request that was sent has ended; the board no longer counts it.
-    fn done(&mut self, _entry: &Entry, _board: &Board, _now: Instant) {}
+    /// A request that was sent has ended; it is no longer counted.
+    fn done(&mut self, _entry: &Entry, _pending: &PendingRequests, _now: Instant) {}
 
     /// The weight of a tenant is another from here on; at least 1. Nothing to do for who knows no weights.
     fn set_weight(&mut self, _tenant: TenantId, _weight: u16) {}

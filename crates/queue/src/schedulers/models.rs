@@ -3,8 +3,8 @@
 use super::rig::{Load, Rig};
 use super::turns::By;
 use super::*;
-use crate::board::Class;
 use crate::order::OrderConfig;
+use crate::pending::Class;
 use nandu_base::{Rng, Span};
 
 /// What waits, in the order of arrival.
@@ -12,8 +12,8 @@ use nandu_base::{Rng, Span};
 struct List(Vec<(u32, Entry)>);
 
 impl List {
-    fn add(&mut self, slot: u32, board: &Board) {
-        self.0.push((slot, *board.get(slot)));
+    fn add(&mut self, slot: u32, pending: &PendingRequests) {
+        self.0.push((slot, *pending.get(slot)));
     }
 
     fn take(&mut self, slot: u32) -> Next {
@@ -42,11 +42,11 @@ struct SlowDeadline {
 }
 
 impl Scheduler for SlowDeadline {
-    fn arrived(&mut self, slot: u32, board: &Board, _now: Instant) {
-        self.list.add(slot, board);
+    fn arrived(&mut self, slot: u32, pending: &PendingRequests, _now: Instant) {
+        self.list.add(slot, pending);
     }
 
-    fn next(&mut self, _board: &Board, now: Instant) -> Next {
+    fn next(&mut self, _pending: &PendingRequests, now: Instant) -> Next {
         let of = |class: Class| move |e: &Entry| e.class == class;
         let ahead = |list: &List, class: Class, head: u64| {
             let ahead = list.0.iter().filter(|w| w.1.class == class && w.1.start >= head);
@@ -90,11 +90,11 @@ struct SlowTurns {
 }
 
 impl Scheduler for SlowTurns {
-    fn arrived(&mut self, slot: u32, board: &Board, _now: Instant) {
-        self.list.add(slot, board);
+    fn arrived(&mut self, slot: u32, pending: &PendingRequests, _now: Instant) {
+        self.list.add(slot, pending);
     }
 
-    fn next(&mut self, _board: &Board, now: Instant) -> Next {
+    fn next(&mut self, _pending: &PendingRequests, now: Instant) -> Next {
         let player = self.player;
         let beyond = match self.end {
             Some(end) => now.0.checked_sub(end),
@@ -130,7 +130,7 @@ impl Scheduler for SlowTurns {
         self.list.take(slot)
     }
 
-    fn done(&mut self, entry: &Entry, _board: &Board, now: Instant) {
+    fn done(&mut self, entry: &Entry, _pending: &PendingRequests, now: Instant) {
         if self.by == By::Clock && self.turn == Some((self.player)(entry)) && self.end.is_none() {
             self.end = Some(now.0 + self.left as u64);
         }
@@ -150,11 +150,11 @@ struct SlowVssd {
 }
 
 impl Scheduler for SlowVssd {
-    fn arrived(&mut self, slot: u32, board: &Board, _now: Instant) {
-        self.list.add(slot, board);
+    fn arrived(&mut self, slot: u32, pending: &PendingRequests, _now: Instant) {
+        self.list.add(slot, pending);
     }
 
-    fn next(&mut self, _board: &Board, _now: Instant) -> Next {
+    fn next(&mut self, _pending: &PendingRequests, _now: Instant) -> Next {
         let channels = self.turn.len();
         let of = |e: &Entry| e.lane as usize % channels;
         let ring: Vec<usize> = (0..channels).map(|step| (self.first + step) % channels).collect();
@@ -185,7 +185,7 @@ impl Scheduler for SlowVssd {
         Next::Nothing
     }
 
-    fn done(&mut self, entry: &Entry, _board: &Board, _now: Instant) {
+    fn done(&mut self, entry: &Entry, _pending: &PendingRequests, _now: Instant) {
         let channels = self.turn.len();
         self.out[entry.lane as usize % channels] -= 1;
     }

@@ -4,8 +4,8 @@
 //! Cost: O(1) for a request. RAM: none of its own.
 
 use super::{Given, Next, Scheduler, SchedulerOptions};
-use crate::board::Board;
 use crate::order::{Order, OrderConfig};
+use crate::pending::PendingRequests;
 use nandu_base::{Declared, Instant, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,9 +59,9 @@ impl Scheduler for Noop {
         self.by_address
     }
 
-    fn next(&mut self, board: &Board, _now: Instant) -> Next {
-        let slot = self.order.pick(board, 0).expect("a request waits");
-        self.order.sent(board.get(slot), board);
+    fn next(&mut self, pending: &PendingRequests, _now: Instant) -> Next {
+        let slot = self.order.pick(pending, 0).expect("a request waits");
+        self.order.sent(pending.get(slot), pending);
         Next::Send(slot)
     }
 }

@@ -2,8 +2,8 @@
 //! time, each in its cost.
 
 use super::{Next, Scheduler};
-use crate::board::{Board, Class, Entry};
 use crate::cost::CostConfig;
+use crate::pending::{Class, Entry, PendingRequests};
 use nandu_base::{Instant, ReqId, Rng, Span, TenantId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -46,7 +46,7 @@ impl Load {
 /// The rig.
 pub struct Rig<S> {
     scheduler: S,
-    board: Board,
+    pending: PendingRequests,
     depth: u32,
     tenants: usize,
     /// Other weights, and after how many requests.
@@ -76,10 +76,10 @@ impl<S: Scheduler> Rig<S> {
     /// A rig for tenants of these weights, beside SYSTEM, which asks for nothing.
     pub fn new(scheduler: S, weights: &[u16]) -> Rig<S> {
         let tenants = weights.len() + 1;
-        let board = Board::new(scheduler.groups(tenants), tenants, scheduler.by_address());
+        let pending = PendingRequests::new(scheduler.groups(tenants), tenants, scheduler.by_address());
         Rig {
             scheduler,
-            board,
+            pending,
             depth: 4,
             tenants,
             change: None,
@@ -154,8 +154,8 @@ impl<S: Scheduler> Rig<S> {
                     let tenant = usize::from(what.tenant) - 1;
                     if is_end {
                         let entry = self.entry(what, now);
-                        self.board.came_back(&entry);
-                        self.scheduler.done(&entry, &self.board, now);
+                        self.pending.came_back(&entry);
+                        self.scheduler.done(&entry, &self.pending, now);
                         served[tenant] += what.cost;
                         ended += 1;
                         number += 1;
@@ -163,21 +163,21 @@ impl<S: Scheduler> Rig<S> {
                         events.push(Reverse((now + loads[tenant].think, number, false, next)));
                     } else {
                         let entry = self.entry(what, now);
-                        let slot = self.board.add(entry);
-                        self.scheduler.arrived(slot, &self.board, now);
+                        let slot = self.pending.add(entry);
+                        self.scheduler.arrived(slot, &self.pending, now);
                     }
                 }
                 (_, Some(at)) => (now, wake) = (at, None),
                 (None, None) => panic!("requests wait but nothing will happen"),
                 (Some(_), None) => unreachable!("an event comes before no alarm"),
             }
-            while self.board.out() < self.depth && self.board.waiting() > 0 {
-                match self.scheduler.next(&self.board, now) {
+            while self.pending.out() < self.depth && self.pending.waiting() > 0 {
+                match self.scheduler.next(&self.pending, now) {
                     Next::Send(slot) => {
-                        let reads = |t| self.board.out_of_class(TenantId(t), Class::Read);
-                        let reads_on_their_way = (0..self.tenants as u16).any(|t| reads(t) > 0);
-                        let entry = self.board.take(slot);
-                        self.mixed += u64::from(reads_on_their_way && entry.class == Class::Write);
+                        let reads = |t| self.pending.out_of_class(TenantId(t), Class::Read);
+                        let reads_in_flight = (0..self.tenants as u16).any(|t| reads(t) > 0);
+                        let entry = self.pending.take(slot);
+                        self.mixed += u64::from(reads_in_flight && entry.class == Class::Write);
                         let tenant = usize::from(entry.tenant.0) - 1;
                         let waited = now.since(entry.arrived);
                         self.longest[tenant] = self.longest[tenant].longer(waited);
@@ -199,13 +199,13 @@ impl<S: Scheduler> Rig<S> {
                         break;
                     }
                     Next::Nothing => {
-                        assert!(self.board.out() > 0, "nothing is on its way that could end");
+                        assert!(self.pending.out() > 0, "nothing is on its way that could end");
                         wake = None;
                         break;
                     }
                 }
             }
-            assert!(self.board.is_sound());
+            assert!(self.pending.is_sound());
         }
         served
     }

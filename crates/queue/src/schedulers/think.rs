@@ -3,7 +3,7 @@
 //! A mean that forgets: each new time counts one eighth, as in the anticipatory scheduler of Linux 2.6. A tenant is worth
 //! waiting for when it has nothing outstanding and its mean is below the wait.
 
-use crate::board::Board;
+use crate::pending::PendingRequests;
 use nandu_base::{Instant, Span, TenantId};
 
 #[derive(Clone, Copy, Debug)]
@@ -24,11 +24,11 @@ impl ThinkTimes {
         ThinkTimes(vec![Habit { last_end: Instant::ZERO, seen: false, mean: 0 }; tenants])
     }
 
-    /// A request of `tenant` has come. Call it once the board has it.
-    pub fn arrived(&mut self, tenant: TenantId, board: &Board, now: Instant) {
+    /// A request of `tenant` has come. Call it once it is pending.
+    pub fn arrived(&mut self, tenant: TenantId, pending: &PendingRequests, now: Instant) {
         let habit = &mut self.0[usize::from(tenant.0)];
         // Only the first one after a silence tells how long the tenant thinks.
-        if habit.seen && board.held_of(tenant) == 1 {
+        if habit.seen && pending.held_of(tenant) == 1 {
             habit.mean = (habit.mean * 7 + now.since(habit.last_end).0) / 8;
         }
     }
@@ -44,12 +44,12 @@ impl ThinkTimes {
     pub fn worth_waiting(
         &self,
         tenant: TenantId,
-        board: &Board,
+        pending: &PendingRequests,
         anticipation: Span,
         now: Instant,
     ) -> Option<Instant> {
         let until = self.worth_waiting_until(tenant, anticipation)?;
-        (board.held_of(tenant) == 0 && until > now).then_some(until)
+        (pending.held_of(tenant) == 0 && until > now).then_some(until)
     }
 
     /// Until when `tenant` is worth waiting for, whatever it has outstanding now.

@@ -23,7 +23,7 @@
 //! bytes and a bit for each channel and tenant.
 
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
-use crate::board::{Board, Entry};
+use crate::pending::{Entry, PendingRequests};
 use crate::set::Set;
 use nandu_base::{Counter, Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
@@ -38,7 +38,7 @@ pub struct VssdConfig {
     /// Credits of a tenant at a channel, in cost at weight 100. Default 100 us; at least 10 us. More than what a tenant keeps outstanding
     /// costs it a part of its share.
     pub credits: Span,
-    /// Requests on their way to one channel. Default 8; at least 1.
+    /// Requests in flight to one channel. Default 8; at least 1.
     pub channel_depth: u32,
 }
 
@@ -145,7 +145,7 @@ impl Vssd {
     }
 
     /// The request that goes next to `channel`.
-    fn head(&mut self, channel: usize, board: &Board) -> Option<u32> {
+    fn head(&mut self, channel: usize, pending: &PendingRequests) -> Option<u32> {
         if self.waiting[channel].is_empty() {
             return None;
         }
@@ -167,7 +167,7 @@ impl Vssd {
                 let place = self.place(channel, tenant);
                 self.credits[place] = (self.credits(channel, tenant), self.channels[channel].round);
                 self.channels[channel].turn = tenant as u32;
-                return board.first(place);
+                return pending.first(place);
             }
             // So many until one of those that wait may send. Whose turn ends by a renewal is behind the others then.
             let tenants = self.weights.0.len() as u64;
@@ -188,25 +188,25 @@ impl Scheduler for Vssd {
         self.place(lane as usize % self.channels.len(), usize::from(tenant.0)) as u32
     }
 
-    fn arrived(&mut self, slot: u32, board: &Board, _now: Instant) {
-        let entry = board.get(slot);
+    fn arrived(&mut self, slot: u32, pending: &PendingRequests, _now: Instant) {
+        let entry = pending.get(slot);
         let channel = entry.lane as usize % self.channels.len();
         self.waiting[channel].put(usize::from(entry.tenant.0), true);
     }
 
-    fn next(&mut self, board: &Board, _now: Instant) -> Next {
+    fn next(&mut self, pending: &PendingRequests, _now: Instant) -> Next {
         let channels = self.channels.len();
         for step in 0..channels {
             let channel = (self.first + step) % channels;
             if self.channels[channel].out >= self.config.channel_depth {
                 continue;
             }
-            if let Some(slot) = self.head(channel, board) {
-                let entry = board.get(slot);
+            if let Some(slot) = self.head(channel, pending) {
+                let entry = pending.get(slot);
                 let tenant = usize::from(entry.tenant.0);
                 let place = self.place(channel, tenant);
                 self.credits[place].0 -= entry.cost.0 as i64;
-                self.waiting[channel].put(tenant, board.waiting_in(place) > 1);
+                self.waiting[channel].put(tenant, pending.waiting_in(place) > 1);
                 self.channels[channel].out += 1;
                 self.first = (channel + 1) % channels;
                 return Next::Send(slot);
@@ -215,7 +215,7 @@ impl Scheduler for Vssd {
         Next::Nothing
     }
 
-    fn done(&mut self, entry: &Entry, _board: &Board, _now: Instant) {
+    fn done(&mut self, entry: &Entry, _pending: &PendingRequests, _now: Instant) {
         let channel = entry.lane as usize % self.channels.len();
         self.channels[channel].out -= 1;
     }

@@ -1,8 +1,8 @@
 //! Verified replay: a trace on a stack that stores stamps, every read checked.
 
-use super::caught::caught;
 use super::ledger::Ledger;
 use super::oracle::Asked;
+use super::panics::caught;
 use crate::engine::Sink;
 use crate::metrics::Metrics;
 use crate::replay::{Go, Host, Progress, number_of, source_of};

@@ -12,7 +12,6 @@
 //!
 //! A long trace is replayed verified by [`run_verified`].
 
-mod caught;
 mod digest;
 mod draw;
 mod history;
@@ -20,6 +19,7 @@ pub mod host;
 mod judge;
 mod ledger;
 pub mod oracle;
+mod panics;
 pub mod plan;
 mod run;
 mod session;

@@ -1,7 +1,7 @@
 //! Running many seeds.
 
-use super::caught::caught;
 use super::draw::Shape;
+use super::panics::caught;
 use super::plan::{Draws, Plan};
 use super::session::{Session, Tally};
 use crate::replay::Go;

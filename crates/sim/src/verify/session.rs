@@ -2,9 +2,9 @@
 
 mod adversary;
 mod changes;
-mod chores;
 mod hammer;
 mod legs;
+mod maintenance;
 mod peeks;
 mod restarts;
 
@@ -14,8 +14,8 @@ use super::plan::{Load, Plan};
 use super::watch::{Watch, check_charges, holds_copies};
 use crate::engine::{Engine, Media, Submission};
 use nandu_base::{
-    ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenHow, Payload, Rng, SECTOR, Span,
-    Stamp, TenantId, Violation,
+    ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenOptions, Payload, Rng, SECTOR,
+    Span, Stamp, TenantId, Violation,
 };
 use nandu_stack::{BuildOptions, Built, Stack};
 use std::collections::BTreeSet;
@@ -160,7 +160,7 @@ impl<'a> Session<'a> {
     }
 
     fn create(&mut self) -> Result<(), Broken> {
-        let how = OpenHow { create: true, ..OpenHow::default() };
+        let how = OpenOptions { create: true, ..OpenOptions::default() };
         let mut last = String::new();
         for turn in 1..=STARTS {
             let started = self.engine.open(how, &self.roots);

@@ -390,12 +390,12 @@ impl Watch {
 
 /// I-13: what was charged for each resource of each machine adds up to its busy time.
 pub(crate) fn check_charges(graph: &Graph) -> Result<(), Violation> {
-    let mut busy: Vec<(Resource, Span)> = Vec::new();
+    let mut busy: Vec<(Resource, Span, u32)> = Vec::new();
     for node in 0..graph.len() as u32 {
         busy.clear();
         graph.machine(node).busy(&mut busy);
         for resource in Resource::ALL {
-            let mine = busy.iter().filter(|(r, _)| *r == resource).fold(Span::ZERO, |sum, &(_, s)| sum + s);
+            let mine = busy.iter().filter(|b| b.0 == resource).fold(Span::ZERO, |sum, b| sum + b.1);
             let charged = graph.charges(node).busy(resource);
             if mine != charged {
                 let what = format!(

@@ -57,7 +57,7 @@ impl Mirror {
         index: u32,
         cx: &mut Cx<'_>,
     ) {
-        self.stir = true;
+        self.made_progress = true;
         let l = &mut self.legs[leg];
         if !l.is_in() {
             return;

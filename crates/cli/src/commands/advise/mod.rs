@@ -5,17 +5,17 @@ mod text;
 
 use crate::UNMET;
 use crate::args::AdviseArgs;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::output::{self, Kind};
 use crate::parallel;
 use crate::replay::{Replay, file_of_columns};
 use crate::source::generator;
-use crate::talk::Talk;
 use nandu_experiment::advise::{Advice, Advisor, Asked, winner};
 use std::path::{Path, PathBuf};
 
 /// Advises.
-pub fn advise(args: &AdviseArgs, talk: Talk) -> Result<u8, Failure> {
+pub fn advise(args: &AdviseArgs, console: Console) -> Result<u8, Failure> {
     let outputs = args.best.iter().map(|p| (p.as_path(), Kind::Winner));
     let outputs: Vec<(&Path, Kind)> =
         outputs.chain(args.report.iter().map(|p| (p.as_path(), Kind::Page))).collect();
@@ -25,7 +25,7 @@ pub fn advise(args: &AdviseArgs, talk: Talk) -> Result<u8, Failure> {
     let inputs: Vec<PathBuf> = read.collect();
     output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.force)?;
     let asked = asked(args);
-    let advisor = Advisor::prepare(&asked, crate::registry(), talk)?;
+    let advisor = Advisor::prepare(&asked, crate::registry(), console)?;
     let found = advisor.find()?;
     let advice = Advice::of(&advisor, &found)?;
     advisor.ends();
@@ -33,7 +33,7 @@ pub fn advise(args: &AdviseArgs, talk: Talk) -> Result<u8, Failure> {
         true => output::print_json(&advice)?,
         false => output::print(&text::text(&advice))?,
     }
-    advice.cautions().iter().for_each(|caution| caution.say(talk));
+    advice.cautions().iter().for_each(|caution| caution.say(console));
     let written = |path: &Path, text: &str| {
         output::write_file(path, |out| {
             out.write_all(text.as_bytes()).map_err(|e| Failure::unwritable(path, &e))
@@ -43,11 +43,11 @@ pub fn advise(args: &AdviseArgs, talk: Talk) -> Result<u8, Failure> {
         && let Some(text) = winner(&advisor, &found, &advice)?
     {
         written(path, &text)?;
-        talk.note(format!("{} written", path.display()));
+        console.note(format!("{} written", path.display()));
     }
     if let Some(path) = &args.report {
         written(path, &text::page(&advice))?;
-        talk.note(format!("report written to {}", path.display()));
+        console.note(format!("report written to {}", path.display()));
     }
     Ok(if advice.meets { 0 } else { UNMET })
 }

@@ -5,6 +5,7 @@
 pub(crate) mod text;
 
 use crate::args::SweepArgs;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::format::{count, plural, size};
 use crate::output::{self, Kind};
@@ -13,7 +14,6 @@ use crate::replay::{Load, Replay};
 use crate::report::front;
 use crate::source;
 use crate::table::Table;
-use crate::talk::Talk;
 use nandu_base::{ByteLen, Span};
 use nandu_experiment::sweep::{Asked, Prepared, Question, damaged, program};
 use nandu_sim::{Extension, RunOptions, RunWorkload};
@@ -24,16 +24,16 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Sweeps.
-pub fn sweep(args: &SweepArgs, talk: Talk) -> Result<u8, Failure> {
-    let prepared = prepare(args, talk)?;
+pub fn sweep(args: &SweepArgs, console: Console) -> Result<u8, Failure> {
+    let prepared = prepare(args, console)?;
     let mut bench = prepared.bench();
-    let journal = take_up(args, &mut bench, talk)?;
+    let journal = take_up(args, &mut bench, console)?;
     if args.dry_run {
-        return dry_run(&prepared, &bench, talk).map(|()| 0);
+        return dry_run(&prepared, &bench, console).map(|()| 0);
     }
-    prepared.measure(&mut bench, journal, talk)?;
+    prepared.measure(&mut bench, journal, console)?;
     let outcome = prepared.outcome(&bench);
-    say(args, &prepared, &outcome, talk)?;
+    say(args, &prepared, &outcome, console)?;
     let failed = prepared.shard.is_whole() && outcome.meeting() == 0;
     Ok(if failed { crate::UNMET } else { 0 })
 }
@@ -56,7 +56,7 @@ fn outputs(args: &SweepArgs) -> Vec<(PathBuf, Kind)> {
     named.chain(within).collect()
 }
 
-fn prepare(args: &SweepArgs, talk: Talk) -> Result<Prepared, Failure> {
+fn prepare(args: &SweepArgs, console: Console) -> Result<Prepared, Failure> {
     let asked = Asked {
         stack: None,
         what: args.what.clone(),
@@ -79,11 +79,11 @@ fn prepare(args: &SweepArgs, talk: Talk) -> Result<Prepared, Failure> {
     let outputs: Vec<(&Path, Kind)> = outputs.iter().map(|(path, kind)| (path.as_path(), *kind)).collect();
     let inputs = question.inputs();
     output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.force)?;
-    question.prepare(crate::registry(), talk)
+    question.prepare(crate::registry(), console)
 }
 
 /// Takes up what is known: of this sweep's folder, and of others.
-fn take_up(args: &SweepArgs, bench: &mut Bench<'_>, talk: Talk) -> Result<Option<Journal>, Failure> {
+fn take_up(args: &SweepArgs, bench: &mut Bench<'_>, console: Console) -> Result<Option<Journal>, Failure> {
     if args.out.is_none() && args.from.is_empty() {
         return Ok(None);
     }
@@ -92,16 +92,16 @@ fn take_up(args: &SweepArgs, bench: &mut Bench<'_>, talk: Talk) -> Result<Option
     if let Some(folder) = &args.out {
         // A dry run makes nothing.
         if args.dry_run && folder.join(nandu_sweep::journal::NAME).is_file() {
-            damaged(folder, bench.take_from(folder, &program, None)?, talk);
+            damaged(folder, bench.take_from(folder, &program, None)?, console);
         } else if !args.dry_run {
             let (own, lines) = bench.resume(folder, &program)?;
-            damaged(folder, lines, talk);
+            damaged(folder, lines, console);
             output::remove_parts(folder, &WITHIN.map(|(name, _)| name))?;
             journal = Some(own);
         }
     }
     for folder in &args.from {
-        damaged(folder, bench.take_from(folder, &program, journal.as_mut())?, talk);
+        damaged(folder, bench.take_from(folder, &program, journal.as_mut())?, console);
     }
     Ok(journal)
 }
@@ -110,7 +110,7 @@ fn take_up(args: &SweepArgs, bench: &mut Bench<'_>, talk: Talk) -> Result<Option
 const SHORT: [usize; 2] = [1000, 20_000];
 
 /// Shows the points, and says about how long they take.
-fn dry_run(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<(), Failure> {
+fn dry_run(prepared: &Prepared, bench: &Bench<'_>, console: Console) -> Result<(), Failure> {
     let (space, ids) = (&prepared.sweep.space, bench.ids());
     let heads: Vec<String> = space.axes().iter().map(|a| format!("<{}", a.name)).collect();
     let heads = ["point", "<id"].into_iter().chain(heads.iter().map(String::as_str));
@@ -138,7 +138,7 @@ fn dry_run(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<(), Fai
     if let Some(point) = next {
         let (one, requests) = estimate(prepared, point)?;
         let seconds = one * left as f64 / prepared.threads.min(left as usize) as f64;
-        talk.note(format!(
+        console.note(format!(
             "about {} on {}, going by the first {} requests of point {point}",
             crate::format::time((seconds * 1e9) as u64),
             plural(prepared.threads as u64, "core"),
@@ -179,7 +179,7 @@ fn estimate(prepared: &Prepared, point: usize) -> Result<(f64, u64), Failure> {
 }
 
 /// Prints what came out, and writes the files that were asked for.
-fn say(args: &SweepArgs, prepared: &Prepared, outcome: &Outcome, talk: Talk) -> Result<(), Failure> {
+fn say(args: &SweepArgs, prepared: &Prepared, outcome: &Outcome, console: Console) -> Result<(), Failure> {
     let json = prepared.record(outcome);
     match args.json {
         true => output::print_json(&json)?,
@@ -193,7 +193,7 @@ fn say(args: &SweepArgs, prepared: &Prepared, outcome: &Outcome, talk: Talk) -> 
         }
     }
     let cautions = prepared.cautions(outcome);
-    cautions.iter().for_each(|caution| caution.say(talk));
+    cautions.iter().for_each(|caution| caution.say(console));
     let within = |name: &str| args.out.as_ref().map(|folder| folder.join(name));
     let page = || {
         front::page(
@@ -205,21 +205,21 @@ fn say(args: &SweepArgs, prepared: &Prepared, outcome: &Outcome, talk: Talk) -> 
         )
     };
     for path in [args.report.clone(), within("report.html")].into_iter().flatten() {
-        write(&path, page().as_bytes(), talk)?;
+        write(&path, page().as_bytes(), console)?;
     }
     for path in [args.parquet.clone(), within("points.parquet")].into_iter().flatten() {
         output::write_file(&path, |out| {
             table::write(outcome, out).map_err(|e| Failure::unwritable(&path, &e))
         })?;
-        talk.note(format!("points written to {}", path.display()));
+        console.note(format!("points written to {}", path.display()));
     }
     if let Some(path) = within("points.json") {
         let text = serde_json::to_string_pretty(&json).map_err(|e| Failure::failed(format!("JSON: {e}")))?;
-        write(&path, format!("{text}\n").as_bytes(), talk)?;
+        write(&path, format!("{text}\n").as_bytes(), console)?;
     }
     let winner = [args.best.clone(), within("best.toml")].into_iter().flatten();
     match winning_stack(prepared, outcome)? {
-        Some(text) => winner.into_iter().try_for_each(|path| write(&path, text.as_bytes(), talk)),
+        Some(text) => winner.into_iter().try_for_each(|path| write(&path, text.as_bytes(), console)),
         // What an earlier sweep left in the folder is not the winner of this one.
         None => within("best.toml").map_or(Ok(()), |path| match std::fs::remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Failure::unwritable(&path, &e)),
@@ -228,9 +228,9 @@ fn say(args: &SweepArgs, prepared: &Prepared, outcome: &Outcome, talk: Talk) -> 
     }
 }
 
-fn write(path: &Path, bytes: &[u8], talk: Talk) -> Result<(), Failure> {
+fn write(path: &Path, bytes: &[u8], console: Console) -> Result<(), Failure> {
     output::write_file(path, |out| out.write_all(bytes).map_err(|e| Failure::unwritable(path, &e)))?;
-    talk.note(format!("{} written", path.display()));
+    console.note(format!("{} written", path.display()));
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 //! rest, at most `max_read_bypass` of them before an older operation, everything else in the order of issue, so that no tenant's
 //! writes overtake the collection that they caused.
 //!
-//! Operations stand on a board of their die from when they may begin, by their numbers. The one that runs counts as on its
+//! Operations are pending at their die from when they may begin, by their numbers. The one that runs counts as on its
 //! way until its end. A scheduler may leave the die idle for a while, as one that awaits a reader does.
 //!
 //! *Suspension.* While an operation runs that may be suspended and a read waits, the scheduler is asked as one is whose device has room for
@@ -25,7 +25,7 @@ use super::node::Job;
 use super::suspend::NEVER;
 use crate::nand::lanes::Timing;
 use nandu_base::{Instant, ReqId, Span, TenantId};
-use nandu_queue::board::{Board, Class, Entry};
+use nandu_queue::pending::{Class, Entry, PendingRequests};
 use nandu_queue::schedulers::{Next, Scheduler};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -72,7 +72,7 @@ pub(crate) struct Coming {
 /// The queue of one die.
 pub(crate) struct Fair {
     scheduler: Box<dyn Scheduler>,
-    board: Board,
+    pending: PendingRequests,
     /// What may not begin yet, or has not been looked at.
     coming: BinaryHeap<Reverse<Coming>>,
     /// What runs, and what passes it meanwhile, each with its end once that is known.
@@ -97,17 +97,17 @@ pub(crate) struct Fair {
 
 impl std::fmt::Debug for Fair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fair").field("board", &self.board).field("running", &self.running).finish()
+        f.debug_struct("Fair").field("pending", &self.pending).field("running", &self.running).finish()
     }
 }
 
 impl Fair {
     /// A queue for `tenants` tenants, SYSTEM included.
     pub fn new(scheduler: Box<dyn Scheduler>, tenants: usize) -> Fair {
-        let board = Board::new(scheduler.groups(tenants), tenants, scheduler.by_address());
+        let pending = PendingRequests::new(scheduler.groups(tenants), tenants, scheduler.by_address());
         Fair {
             scheduler,
-            board,
+            pending,
             coming: BinaryHeap::new(),
             running: [None; 2],
             in_hand: None,
@@ -144,8 +144,8 @@ impl Fair {
             match (ends[first], comes) {
                 (Some((entry, end)), comes) if comes.is_none_or(|at| end <= at) => {
                     self.running[first] = None;
-                    self.board.came_back(&entry);
-                    self.scheduler.done(&entry, &self.board, end);
+                    self.pending.came_back(&entry);
+                    self.scheduler.done(&entry, &self.pending, end);
                 }
                 (_, Some(_)) => self.put_up(),
                 _ => return,
@@ -156,7 +156,7 @@ impl Fair {
     fn put_up(&mut self) {
         let Some(Reverse(coming)) = self.coming.pop() else { return };
         let Coming { ready, number, node, tenant, is_read, cost } = coming;
-        let slot = self.board.add_numbered(Entry {
+        let slot = self.pending.add_numbered(Entry {
             id: ReqId(node),
             tenant,
             class: if is_read { Class::Read } else { Class::Write },
@@ -168,14 +168,14 @@ impl Fair {
             number,
             group: self.scheduler.group(tenant, 0),
         });
-        self.scheduler.arrived(slot, &self.board, ready);
+        self.scheduler.arrived(slot, &self.pending, ready);
     }
 
     /// The die is free, and looked at: how long it has stood idle until now since the scheduler was asked last, and for whose next operation.
     pub fn stood(&mut self, now: Instant) -> Option<(TenantId, Span)> {
         let (since, tenant) = self.stands.take()?;
         let time = now.since(since);
-        self.idle_time = self.idle_time + time;
+        self.idle_time += time;
         Some((tenant, time))
     }
 
@@ -209,13 +209,13 @@ impl Fair {
 
     /// What the scheduler sends now, if it sends anything; otherwise `idle_until` is when it is to be asked again, if it said so.
     fn sent(&mut self, now: Instant) -> Option<(Entry, bool)> {
-        if self.board.waiting() == 0 {
+        if self.pending.waiting() == 0 {
             return None;
         }
-        match self.scheduler.next(&self.board, now) {
+        match self.scheduler.next(&self.pending, now) {
             Next::Send(slot) => {
-                let is_contended = self.board.is_contended();
-                Some((self.board.take(slot), is_contended))
+                let is_contended = self.pending.is_contended();
+                Some((self.pending.take(slot), is_contended))
             }
             Next::Until(at, tenant) => {
                 (self.idle_until, self.awaited) = (Some(at), tenant);
@@ -223,7 +223,7 @@ impl Fair {
             }
             Next::Nothing => {
                 assert!(
-                    self.board.out() > 0,
+                    self.pending.out() > 0,
                     "a scheduler waits for an end only while something is on its way"
                 );
                 None
@@ -236,7 +236,7 @@ impl Fair {
         self.settle(now);
         match &self.in_hand {
             Some((entry, _)) => entry.class == Class::Read,
-            None => self.board.reads_wait(),
+            None => self.pending.reads_wait(),
         }
     }
 
@@ -283,7 +283,7 @@ impl Fair {
     /// When the next of them may begin.
     pub fn earliest(&self) -> Option<Instant> {
         let comes = self.coming.peek().map(|Reverse(coming)| coming.ready);
-        match (self.board.waiting(), self.idle_until) {
+        match (self.pending.waiting(), self.idle_until) {
             _ if self.in_hand.is_some() => Some(Instant::ZERO),
             (0, _) => comes,
             (_, None) => Some(Instant::ZERO),
@@ -294,8 +294,8 @@ impl Fair {
     /// Reads and other operations that wait.
     pub fn waiting(&self) -> (usize, usize) {
         let of = |class| {
-            let tenants = (0..self.board.tenants()).map(|tenant| TenantId(tenant as u16));
-            tenants.map(|tenant| self.board.waiting_of(tenant, class) as usize).sum::<usize>()
+            let tenants = (0..self.pending.tenants()).map(|tenant| TenantId(tenant as u16));
+            tenants.map(|tenant| self.pending.waiting_of(tenant, class) as usize).sum::<usize>()
         };
         let in_hand = usize::from(self.in_hand.is_some());
         (of(Class::Read), of(Class::Write) + self.coming.len() + in_hand)
@@ -311,9 +311,9 @@ impl Fair {
         &*self.scheduler
     }
 
-    /// Whether the counts of its board agree.
+    /// Whether the counts of what is pending agree.
     pub fn is_sound(&self) -> bool {
-        self.board.is_sound()
+        self.pending.is_sound()
     }
 }
 
@@ -436,7 +436,7 @@ mod tests {
                     // Writes always wait, so all the time until it is asked again it stands idle beside them.
                     let next = fair.earliest().expect("something waits");
                     assert!(next > now, "{scheduler}, seed {seed}");
-                    measured = measured + next.since(now);
+                    measured += next.since(now);
                     now = next;
                     continue;
                 };
@@ -457,7 +457,7 @@ mod tests {
     fn charged_to(charged: &mut [Span; 3], stood: Option<(TenantId, Span)>) {
         if let Some((tenant, time)) = stood {
             let of = &mut charged[usize::from(tenant.0)];
-            *of = *of + time;
+            *of += time;
         }
     }
 

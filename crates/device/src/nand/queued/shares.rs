@@ -103,7 +103,7 @@ impl Queued {
     pub fn check_shares(&self) -> Result<(), Violation> {
         let mut fair = self.dies.iter().filter_map(|die| die.fair.as_ref());
         if !fair.clone().all(|fair| fair.is_sound()) {
-            let what = "operations on the board of a die and their counts differ".into();
+            let what = "operations on the pending of a die and their counts differ".into();
             return Err(Violation { invariant: "conservation", what });
         }
         let (stood, charged) =

@@ -14,7 +14,7 @@ pub(super) const PLANTS: &[Plant] = &[
     Plant::new(
         "ssd.erase-before-record",
         "I-1",
-        "an erase does not wait for trim records that are on their way",
+        "an erase does not wait for trim records that are in flight",
     )
     .within("ssd-trimmed"),
     Plant::new(

@@ -2,7 +2,7 @@
 
 use super::{CAP, Drive, HDD_1, HETE_MR, MLC, SPACE, SSD_1, counter, measured, more, setup, small_files};
 use crate::failure::Failure;
-use crate::reproduce::lab::{Lab, Load, Results};
+use crate::reproduce::runner::{Load, Results, Runner};
 use crate::reproduce::watch::{Runs, Watched};
 use crate::reproduce::{Figure, Findings, Measured, Shape};
 use nandu_sim::RunResult;
@@ -18,11 +18,11 @@ fn rate(r: &RunResult) -> f64 {
 }
 
 /// C1-11: what CrystalDiskMark measures, one request outstanding.
-pub(super) fn sheet(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+pub(super) fn sheet(runner: &Runner, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
     let run = |size: &str, write: &str, sequential: &str| -> Result<Results, Failure> {
         let load = Load::plain("uniform").with("space", SPACE).with("size", size).with("write", write);
         let load = Load { requests: Some(6_000), ..load.with("sequential", sequential) };
-        lab.run(&[drive.setup("SSD", SSD_1, &[]), drive.setup("HDD", HDD_1, &[])], &load)
+        runner.run(&[drive.setup("SSD", SSD_1, &[]), drive.setup("HDD", HDD_1, &[])], &load)
     };
     let (in_row, random) = (run("1 MiB", "0", "9999/10000")?, run("512 KiB", "0", "0")?);
     for (case, results) in [("sequential read", &in_row), ("random read", &random)] {
@@ -52,7 +52,7 @@ pub(super) fn sheet(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(),
 }
 
 /// C1-13: random writes of 4 KiB on a small drive of the same chips that is more or less full.
-pub(super) fn fill(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+pub(super) fn fill(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     const SMALL: (&str, &str) = ("device.ssd.capacity", "\"128 MiB\"");
     const BARE: (&str, &str) = ("device.ssd.write_buffer.size", "0");
     let setups = [
@@ -70,7 +70,7 @@ pub(super) fn fill(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
         let space = (128 << 20) / 100 * percent / 4096 * 4096;
         let load = Load::plain("uniform").with("space", space).with("size", "4 KiB").with("write", "1");
         let load = Load { requests: Some(FILL_WRITES), on_empty: true, ..load };
-        let results = lab.run(&setups, &load)?;
+        let results = runner.run(&setups, &load)?;
         let means: Vec<f64> = setups.iter().map(|s| results[&s.label].total.mean_ns as f64).collect();
         if base.is_empty() {
             base.clone_from(&means);
@@ -96,7 +96,7 @@ pub(super) fn fill(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 }
 
 /// C1-15: reads of a mixed load, by where they go.
-pub(super) fn reads(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+pub(super) fn reads(runner: &Runner, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
     let load = Load::plain("uniform").with("space", SPACE).with("size", "64 KiB").with("write", "1/5");
     let load = load.with("interarrival", "20 ms");
     let setups = [
@@ -105,7 +105,7 @@ pub(super) fn reads(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(),
         drive.setup("all to the drive", HETE_MR, &[("device.mirror.read_policy", "\"leader\"")]),
         drive.setup("by halves", HETE_MR, &[("device.mirror.read_policy", "\"round-robin\"")]),
     ];
-    let runs = lab.watch(&setups, &load, CAP)?;
+    let runs = runner.watch(&setups, &load, CAP)?;
     let mean = |label: &str| runs[label].result.read.mean_ns as f64 / 1e6;
     for (case, slow, fast) in [("leg", "HDD", "SSD"), ("routing", "by halves", "all to the drive")] {
         let reason = format!("{:.2} against {:.2} ms, 64 KiB, a fifth writes, 50/s", mean(slow), mean(fast));
@@ -117,13 +117,13 @@ pub(super) fn reads(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(),
 
 /// C1-16: erases of the drive for each byte that it was given, against a mirror that delays nothing. Where the drive was
 /// never delayed there is nothing to compare.
-pub(super) fn erases(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+pub(super) fn erases(runner: &Runner, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
     let setups = [
         drive.setup("both", HETE_MR, &[("device.mirror.write_ack", "\"both\"")]),
         drive.setup("FIFO", HETE_MR, &[]),
         drive.setup("elevator", HETE_MR, &[("device.mirror.delay_order", "\"elevator\"")]),
     ];
-    let runs = lab.watch(&setups, &small_files(160), CAP)?;
+    let runs = runner.watch(&setups, &small_files(160), CAP)?;
     let of = |run: &Watched| {
         let pages = counter(&run.result, "ssd", "host_pages_written").max(1) as f64;
         counter(&run.result, "ssd", "erase_count") as f64 * 1e6 / pages

@@ -10,7 +10,7 @@ mod devices;
 mod ratios;
 mod sweep;
 
-use super::lab::{Lab, Load, Setup};
+use super::runner::{Load, Runner, Setup};
 use super::{Findings, Measured, Paper};
 use crate::failure::Failure;
 use nandu_sim::RunResult;
@@ -38,32 +38,32 @@ const SPACE: &str = "900 MiB";
 /// Most writes in the system.
 const CAP: u32 = 64;
 
-fn measure(lab: &Lab) -> Result<Findings, Failure> {
+fn measure(runner: &Runner) -> Result<Findings, Failure> {
     let mut found = Findings::default();
     for drive in [SLC, MLC, PAIR] {
-        sweep::measure(lab, drive, &mut found)?;
+        sweep::measure(runner, drive, &mut found)?;
     }
     for drive in [SLC, MLC, PAIR] {
-        if drive.is_wanted(lab, &["C1-7", "C1-8", "C1-9", "C1-10"]) {
-            ratios::measure(lab, drive, &mut found)?;
+        if drive.is_wanted(runner, &["C1-7", "C1-8", "C1-9", "C1-10"]) {
+            ratios::measure(runner, drive, &mut found)?;
         }
-        if drive.is_wanted(lab, &["C1-14"]) {
-            ratios::streams(lab, drive, &mut found)?;
+        if drive.is_wanted(runner, &["C1-14"]) {
+            ratios::streams(runner, drive, &mut found)?;
         }
-        if drive.is_wanted(lab, &["C1-16"]) {
-            devices::erases(lab, drive, &mut found)?;
+        if drive.is_wanted(runner, &["C1-16"]) {
+            devices::erases(runner, drive, &mut found)?;
         }
     }
     for drive in [SLC, PAIR] {
-        if drive.is_wanted(lab, &["C1-11"]) {
-            devices::sheet(lab, drive, &mut found)?;
+        if drive.is_wanted(runner, &["C1-11"]) {
+            devices::sheet(runner, drive, &mut found)?;
         }
-        if drive.is_wanted(lab, &["C1-15"]) {
-            devices::reads(lab, drive, &mut found)?;
+        if drive.is_wanted(runner, &["C1-15"]) {
+            devices::reads(runner, drive, &mut found)?;
         }
     }
-    if lab.wants(&["C1-13"]) {
-        devices::fill(lab, &mut found)?;
+    if runner.wants(&["C1-13"]) {
+        devices::fill(runner, &mut found)?;
     }
     Ok(found)
 }
@@ -126,9 +126,11 @@ impl Drive {
     }
 
     /// Whether a case of it is asked for, of one of these claims.
-    fn is_wanted(self, lab: &Lab, claims: &[&str]) -> bool {
+    fn is_wanted(self, runner: &Runner, claims: &[&str]) -> bool {
         let prefix_of = |case: &str| [MLC, PAIR].map(|d| d.prefix).into_iter().find(|p| case.starts_with(p));
-        claims.iter().any(|id| lab.wants_some(id, |case| prefix_of(case).unwrap_or_default() == self.prefix))
+        claims
+            .iter()
+            .any(|id| runner.wants_some(id, |case| prefix_of(case).unwrap_or_default() == self.prefix))
     }
 
     /// A stack with this drive and this disk in it.
@@ -181,14 +183,14 @@ mod tests {
     use super::*;
     use crate::reproduce::expected::Verdict;
 
-    fn lab(requests: u64) -> Lab<'static> {
-        Lab::small(requests)
+    fn runner(requests: u64) -> Runner<'static> {
+        Runner::small(requests)
     }
 
     /// What the ratios of Fig 9 and 10 rest on.
     #[test]
     fn a_leg_alone_takes_as_long_as_in_the_mirror() {
-        let pair = ratios::Pair::run(&lab(900), SLC, 100, 1).expect("the stacks are well formed");
+        let pair = ratios::Pair::run(&runner(900), SLC, 100, 1).expect("the stacks are well formed");
         assert!(pair.agree >= 599, "{} of 600 writes take the mirror as long as its slower leg", pair.agree);
     }
 
@@ -196,11 +198,11 @@ mod tests {
     #[test]
     fn a_case_that_is_asked_for_is_all_that_is_measured() {
         let only = vec!["C1-5 MLC, SSD-Mr".to_string(), "C1-14 pair, peaks".to_string()];
-        let lab = Lab { only, quick: true, ..lab(300) };
-        let found = measure(&lab).expect("the stacks are well formed");
+        let runner = Runner { only, quick: true, ..runner(300) };
+        let found = measure(&runner).expect("the stacks are well formed");
         let cases: Vec<&str> = found.measured.iter().map(|m| m.case.as_str()).collect();
         assert_eq!(cases, ["MLC, SSD-Mr", "pair, peaks", "pair, clustered", "pair, longest"]);
-        let outcomes = PAPER.reproduce(&lab).expect("the stacks are well formed").outcomes;
+        let outcomes = PAPER.reproduce(&runner).expect("the stacks are well formed").outcomes;
         assert_eq!(outcomes.len(), 2);
     }
 
@@ -208,9 +210,9 @@ mod tests {
     #[test]
     fn claims_that_need_no_long_load_get_their_verdicts() {
         let mut found = Findings::default();
-        let lab = lab(1_000);
-        devices::sheet(&lab, SLC, &mut found).expect("the stacks are well formed");
-        devices::reads(&lab, SLC, &mut found).expect("the stacks are well formed");
+        let runner = runner(1_000);
+        devices::sheet(&runner, SLC, &mut found).expect("the stacks are well formed");
+        devices::reads(&runner, SLC, &mut found).expect("the stacks are well formed");
         let expected = PAPER.expected();
         for (id, case, verdict) in [
             ("C1-11", "sequential read", Verdict::Reproduced),

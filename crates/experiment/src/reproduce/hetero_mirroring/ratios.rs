@@ -7,7 +7,7 @@
 
 use super::{CAP, Drive, HDD_1, HETE_MR, SSD_1, counter, measured, small_files};
 use crate::failure::Failure;
-use crate::reproduce::lab::Lab;
+use crate::reproduce::runner::Runner;
 use crate::reproduce::watch::{Runs, Times};
 use crate::reproduce::{Figure, Findings, Shape};
 use nandu_base::{Instant, Span};
@@ -20,9 +20,9 @@ const SLOW: u64 = 10;
 /// Multiples of the faster leg's time that are tried as wait limit, in tenths.
 const LIMITS: [u64; 9] = [10, 13, 15, 18, 20, 25, 30, 50, 100];
 
-pub(super) fn measure(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+pub(super) fn measure(runner: &Runner, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
     let pairs = |cap| -> Result<[Pair; 2], Failure> {
-        Ok([Pair::run(lab, drive, 100, cap)?, Pair::run(lab, drive, 200, cap)?])
+        Ok([Pair::run(runner, drive, 100, cap)?, Pair::run(runner, drive, 200, cap)?])
     };
     let open = if drive.open { Some(pairs(CAP)?) } else { None };
     let single = pairs(1)?;
@@ -53,15 +53,15 @@ pub(super) struct Pair {
 
 impl Pair {
     /// At most `cap` writes in the system.
-    pub fn run(lab: &Lab, drive: Drive, per_second: u64, cap: u32) -> Result<Pair, Failure> {
+    pub fn run(runner: &Runner, drive: Drive, per_second: u64, cap: u32) -> Result<Pair, Failure> {
         let load = small_files(per_second);
         let both = [drive.setup("mirror", HETE_MR, &[("device.mirror.write_ack", "\"both\"")])];
-        let whole = lab.watch(&both, &load, cap)?.remove("mirror").expect("it was run");
+        let whole = runner.watch(&both, &load, cap)?.remove("mirror").expect("it was run");
         let legs = [drive.setup("ssd", SSD_1, &[]), drive.setup("disk", HDD_1, &[])];
         // The platters turn by the clock, and opening the mirror took its time.
         let opened = whole.start.since(Instant::ZERO);
         let times: Vec<Span> = whole.times.let_in.iter().map(|&at| opened + at).collect();
-        let runs: Runs = lab.watch_at(&legs, &load, &times)?;
+        let runs: Runs = runner.watch_at(&legs, &load, &times)?;
         let first = whole.times.first();
         let times = |t: &Times| (first..t.end.len()).map(|n| t.end[n] - t.let_in[n]).collect::<Vec<_>>();
         let (ssd, disk) = (times(&runs["ssd"].times), times(&runs["disk"].times));
@@ -176,10 +176,10 @@ fn limits([calm, busy]: &[Pair; 2], drive: Drive, found: &mut Findings) {
 }
 
 /// C1-14, Fig 4: 50 streams on the drive alone.
-pub(super) fn streams(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+pub(super) fn streams(runner: &Runner, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
     let load = small_files(100);
     let load = if drive.open { load.with("size_by_stream", true) } else { load };
-    let run = lab.watch(&[drive.setup("ssd", SSD_1, &[])], &load, CAP)?.remove("ssd");
+    let run = runner.watch(&[drive.setup("ssd", SSD_1, &[])], &load, CAP)?.remove("ssd");
     let run = run.expect("it was run");
     let times = run.times.responses();
     let limit = median(&times) * SLOW;

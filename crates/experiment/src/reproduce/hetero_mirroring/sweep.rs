@@ -7,7 +7,7 @@ use super::{
     small_files,
 };
 use crate::failure::Failure;
-use crate::reproduce::lab::{Lab, Setup};
+use crate::reproduce::runner::{Runner, Setup};
 use crate::reproduce::watch::{Runs, Watched};
 use crate::reproduce::{Figure, Findings, Shape};
 use nandu_sim::RunResult;
@@ -76,9 +76,9 @@ struct Sweep {
 }
 
 impl Sweep {
-    fn run(lab: &Lab, setups: &[Setup]) -> Result<Sweep, Failure> {
-        let loads: &'static [u64] = if lab.quick { &QUICK } else { &LOADS };
-        let runs = loads.iter().map(|&load| lab.watch(setups, &small_files(load), CAP));
+    fn run(runner: &Runner, setups: &[Setup]) -> Result<Sweep, Failure> {
+        let loads: &'static [u64] = if runner.quick { &QUICK } else { &LOADS };
+        let runs = loads.iter().map(|&load| runner.watch(setups, &small_files(load), CAP));
         Ok(Sweep { loads, runs: runs.collect::<Result<_, _>>()? })
     }
 
@@ -151,12 +151,12 @@ fn readings(drive: Drive) -> impl Iterator<Item = (&'static str, &'static [(&'st
 }
 
 /// What `rows` rest on; where no claim is asked for in particular and there is time, with the drive of the stack files other arrangements too.
-fn setups(lab: &Lab, drive: Drive, rows: &[Row]) -> Vec<Setup> {
+fn setups(runner: &Runner, drive: Drive, rows: &[Row]) -> Vec<Setup> {
     let schemes = [(SSD, SSD_1), (TWO, SSD_MR), (DISK, HDD_1)];
     let mut all: Vec<Setup> = schemes.map(|(name, text)| drive.setup(name, text, &[])).into();
     all.extend(readings(drive).map(|(name, set)| drive.setup(name, HETE_MR, set)));
     all.retain(|setup| rows.iter().any(|row| row.curves.contains(&setup.label.as_str())));
-    if drive.prefix.is_empty() && lab.only.is_empty() && !lab.quick {
+    if drive.prefix.is_empty() && runner.only.is_empty() && !runner.quick {
         all.extend([
             setup("HDD-Mr", HDD_MR, &[]),
             setup("as shipped", HETE_MR, DEFAULTS),
@@ -168,18 +168,18 @@ fn setups(lab: &Lab, drive: Drive, rows: &[Row]) -> Vec<Setup> {
     all
 }
 
-pub(super) fn measure(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+pub(super) fn measure(runner: &Runner, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
     let mut rows = rows(drive);
-    rows.retain(|row| lab.wants_case(row.id, &drive.case(row.case)));
+    rows.retain(|row| runner.wants_case(row.id, &drive.case(row.case)));
     if rows.is_empty() {
         return Ok(());
     }
-    let setups = setups(lab, drive, &rows);
-    let sweep = Sweep::run(lab, &setups)?;
+    let setups = setups(runner, drive, &rows);
+    let sweep = Sweep::run(runner, &setups)?;
     for row in &rows {
         judge(drive, row, &sweep, found);
     }
-    if lab.only.is_empty() {
+    if runner.only.is_empty() {
         match drive.prefix {
             "" => figures(&sweep, &setups, found),
             _ => figures_again(drive.words, &sweep, &setups, found),

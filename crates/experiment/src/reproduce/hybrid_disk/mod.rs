@@ -7,7 +7,7 @@
 mod runs;
 mod verdicts;
 
-use super::lab::Lab;
+use super::runner::Runner;
 use super::{Findings, Paper};
 use crate::failure::Failure;
 use runs::{LOADS, Runs};
@@ -22,14 +22,15 @@ pub const PAPER: Paper = Paper {
     measure,
 };
 
-fn measure(lab: &Lab) -> Result<Findings, Failure> {
+fn measure(runner: &Runner) -> Result<Findings, Failure> {
     let (mut found, mut all) = (Findings::default(), Vec::new());
     for load in LOADS {
-        let groups: Vec<Group> = Group::ALL.into_iter().filter(|group| group.is_wanted(lab, load)).collect();
+        let groups: Vec<Group> =
+            Group::ALL.into_iter().filter(|group| group.is_wanted(runner, load)).collect();
         if groups.is_empty() {
             continue;
         }
-        let runs = Runs::of(lab, load, &groups)?;
+        let runs = Runs::of(runner, load, &groups)?;
         for group in groups {
             match group {
                 Group::Ratios => verdicts::ratios(&runs, &mut found),
@@ -40,10 +41,10 @@ fn measure(lab: &Lab) -> Result<Findings, Failure> {
         }
         all.push(runs);
     }
-    if lab.wants_case("C4-4", GENERAL) {
+    if runner.wants_case("C4-4", GENERAL) {
         verdicts::in_general(&all, &mut found);
     }
-    if lab.only.is_empty() {
+    if runner.only.is_empty() {
         verdicts::figures(&all, &mut found);
     }
     Ok(found)
@@ -74,8 +75,8 @@ impl Group {
     }
 
     /// Whether one of its claims is asked for, of this load.
-    fn is_wanted(self, lab: &Lab, load: &str) -> bool {
-        self.claims().iter().any(|id| lab.wants_some(id, |case| case == GENERAL || case.contains(load)))
+    fn is_wanted(self, runner: &Runner, load: &str) -> bool {
+        self.claims().iter().any(|id| runner.wants_some(id, |case| case == GENERAL || case.contains(load)))
     }
 }
 
@@ -86,8 +87,8 @@ mod tests {
     /// Claims and findings name the same cases; and a ring that is a tenth is there.
     #[test]
     fn every_claim_is_measured_or_says_why_not() {
-        let lab = Lab::small(1_200);
-        let found = measure(&lab).expect("the stacks are well formed");
+        let runner = Runner::small(1_200);
+        let found = measure(&runner).expect("the stacks are well formed");
         for claim in PAPER.expected().claims {
             let mut all = found.measured.iter();
             let measured = all.find(|m| m.id == claim.id && m.case == claim.case);
@@ -100,8 +101,8 @@ mod tests {
     #[test]
     fn a_case_that_is_asked_for_needs_no_other_load() {
         let only = ["C4-7 bonnie, energy", "B4-3 bonnie, reads"].map(String::from).into();
-        let some = measure(&Lab { only, ..Lab::small(1_200) }).expect("the stacks are well formed");
-        let all = measure(&Lab::small(1_200)).expect("the stacks are well formed");
+        let some = measure(&Runner { only, ..Runner::small(1_200) }).expect("the stacks are well formed");
+        let all = measure(&Runner::small(1_200)).expect("the stacks are well formed");
         assert!(some.measured.iter().all(|m| m.case.contains("bonnie")));
         for m in &some.measured {
             let same = all.measured.iter().find(|other| other.id == m.id && other.case == m.case);

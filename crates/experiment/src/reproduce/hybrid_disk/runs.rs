@@ -2,7 +2,7 @@
 
 use super::Group;
 use crate::failure::Failure;
-use crate::reproduce::lab::{Lab, Load, Results, Setup};
+use crate::reproduce::runner::{Load, Results, Runner, Setup};
 use nandu_sim::RunResult;
 
 const BOTH: &str = include_str!("../../../experiments/04-hybrid-disk/both.toml");
@@ -142,9 +142,10 @@ impl Size {
 
 impl Runs {
     /// Runs what these groups rest on, on one load.
-    pub(super) fn of(lab: &Lab, load: &'static str, groups: &[Group]) -> Result<Runs, Failure> {
-        let is_recorded = lab.recorded.contains_key(load);
-        let requests = if is_recorded { lab.describe(&Load::plain(load))?.requests } else { lab.requests };
+    pub(super) fn of(runner: &Runner, load: &'static str, groups: &[Group]) -> Result<Runs, Failure> {
+        let is_recorded = runner.recorded.contains_key(load);
+        let requests =
+            if is_recorded { runner.describe(&Load::plain(load))?.requests } else { runner.requests };
         let size = Size::new(requests < FEW);
         let has = |group| groups.contains(&group);
         let shares = TENTHS.filter(|&tenths| tenths == 5 || has(Group::Ratios));
@@ -166,7 +167,7 @@ impl Runs {
         }
         // A benchmark sends the next request when one has ended.
         let cap = (load != "bonnie").then_some(CAP);
-        let results = lab.warmed(&setups, &size.load(load, requests, is_recorded), cap)?;
+        let results = runner.warmed(&setups, &size.load(load, requests, is_recorded), cap)?;
         Ok(Runs { load, results })
     }
 

@@ -14,7 +14,7 @@ use super::verdicts::{
 };
 use crate::failure::Failure;
 use crate::reproduce::Findings;
-use crate::reproduce::lab::Lab;
+use crate::reproduce::runner::Runner;
 use nandu_sim::RunResult;
 
 const WIDE: Unit = Unit::Superblock;
@@ -28,10 +28,10 @@ pub struct Phased {
 }
 
 /// Runs and judges.
-pub fn measure(lab: &Lab, found: &mut Findings) -> Result<Phased, Failure> {
+pub fn measure(runner: &Runner, found: &mut Findings) -> Result<Phased, Failure> {
     let pairs: Vec<Pair> =
-        PAIRS.iter().map(|loads| Pair::in_phases(lab, *loads)).collect::<Result<_, _>>()?;
-    let phased = Phased { pairs, adversary: [Pair::adversary(lab)?] };
+        PAIRS.iter().map(|loads| Pair::in_phases(runner, *loads)).collect::<Result<_, _>>()?;
+    let phased = Phased { pairs, adversary: [Pair::adversary(runner)?] };
     collection(&phased.pairs, found);
     idle(&phased.pairs, found);
     hosts("bursts, lending alone, mean", Way::VssdBehindCfq, PROPOSAL, &phased.pairs, found);

@@ -13,7 +13,7 @@ mod shootout;
 mod side;
 mod verdicts;
 
-use super::lab::Lab;
+use super::runner::Runner;
 use super::{Findings, Paper};
 use crate::failure::Failure;
 use pair::{PAIRS, Pair};
@@ -28,29 +28,29 @@ pub const PAPER: Paper = Paper {
     measure,
 };
 
-fn measure(lab: &Lab) -> Result<Findings, Failure> {
+fn measure(runner: &Runner) -> Result<Findings, Failure> {
     let mut found = Findings::default();
-    if lab.wants(&["C3-5", "C3-6", "C3-8"]) {
-        scenes::measure(lab, &mut found)?;
+    if runner.wants(&["C3-5", "C3-6", "C3-8"]) {
+        scenes::measure(runner, &mut found)?;
     }
-    if lab.wants(&["C3-11"]) {
-        shootout::measure(lab, &mut found)?;
+    if runner.wants(&["C3-11"]) {
+        shootout::measure(runner, &mut found)?;
     }
-    if lab.wants_beside(&["C3-5", "C3-6", "C3-8", "C3-11"]) {
-        pairs(lab, &mut found)?;
+    if runner.wants_beside(&["C3-5", "C3-6", "C3-8", "C3-11"]) {
+        pairs(runner, &mut found)?;
     }
     Ok(found)
 }
 
 /// What is measured on pairs of tenants.
-fn pairs(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
-    let pairs: Vec<Pair> = PAIRS.iter().map(|loads| Pair::run(lab, *loads)).collect::<Result<_, _>>()?;
+fn pairs(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
+    let pairs: Vec<Pair> = PAIRS.iter().map(|loads| Pair::run(runner, *loads)).collect::<Result<_, _>>()?;
     verdicts::collection(&pairs, found);
     verdicts::hosts(&pairs, found);
     verdicts::lending(&pairs, found);
-    verdicts::workloads(lab, found)?;
+    verdicts::workloads(runner, found)?;
     verdicts::presets(found)?;
-    let phased = bursts::measure(lab, found)?;
+    let phased = bursts::measure(runner, found)?;
     side::tables(&pairs, &phased, found);
     verdicts::figures(&pairs, found);
     Ok(())
@@ -61,14 +61,14 @@ mod tests {
     use super::pair::{BETA, Unit, Way};
     use super::*;
 
-    fn lab(requests: u64) -> Lab<'static> {
-        Lab::small(requests)
+    fn runner(requests: u64) -> Runner<'static> {
+        Runner::small(requests)
     }
 
     /// What C3-1, C3-2 and C3-9 rest on.
     #[test]
     fn who_borrows_clears_later_and_moves_less() {
-        let pair = Pair::run(&lab(60_000), PAIRS[0]).expect("the stack is well formed");
+        let pair = Pair::run(&runner(60_000), PAIRS[0]).expect("the stack is well formed");
         for unit in [Unit::Superblock, Unit::Block] {
             let of = |way| pair.collection(unit, way).expect("financial1 collects");
             let (vssd, shared) = (of(Way::Vssd), of(Way::Shared(BETA)));
@@ -80,7 +80,7 @@ mod tests {
     /// Claims and findings name the same cases, and what has not happened has no figure.
     #[test]
     fn where_nothing_is_collected_lending_changes_nothing() {
-        let found = measure(&lab(1_000)).expect("the stack is well formed");
+        let found = measure(&runner(1_000)).expect("the stack is well formed");
         let value = |id: &str, case: &str| {
             let mut all = found.measured.iter();
             all.find(|m| m.id == id && m.case == case).expect("it is measured").value

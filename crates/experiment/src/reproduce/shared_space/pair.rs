@@ -1,7 +1,7 @@
 //! Two loads on every arrangement of the drive, steady, in phases, or one of them an adversary, and what collection took there.
 
 use crate::failure::Failure;
-use crate::reproduce::lab::{Lab, Load, Results, Setup};
+use crate::reproduce::runner::{Load, Results, Runner, Setup};
 use nandu_sim::RunResult;
 use nandu_sim::victims::{self, STEPS};
 
@@ -121,8 +121,8 @@ fn label(unit: Unit, way: Way) -> String {
 }
 
 /// Units that each tenant has.
-fn units(lab: &Lab) -> u64 {
-    if lab.requests < FULL { 64 } else { 256 }
+fn units(runner: &Runner) -> u64 {
+    if runner.requests < FULL { 64 } else { 256 }
 }
 
 /// The drive with so many units for each tenant.
@@ -186,53 +186,53 @@ fn setup(units: u64, unit: Unit, way: Way) -> Setup {
 
 impl Pair {
     /// Runs both loads on every arrangement.
-    pub fn run(lab: &Lab, loads: [&'static str; 2]) -> Result<Pair, Failure> {
+    pub fn run(runner: &Runner, loads: [&'static str; 2]) -> Result<Pair, Failure> {
         let wide = [Way::NoIsolation, Way::Ops, Way::Vssd, Way::VssdBehindCfq, Way::Strict, Way::Adaptive];
         let wide = wide.into_iter().chain(BETAS.map(Way::Shared)).map(|way| (Unit::Superblock, way));
         let single = [Way::Vssd, Way::Shared(BETA), Way::Dies, Way::Channels];
         let ways: Vec<_> = wide.chain(single.map(|way| (Unit::Block, way))).collect();
-        let both = loads.map(|name| laid(lab, stand_in(name)));
-        Pair::on(lab, loads, &ways, both)
+        let both = loads.map(|name| laid(runner, stand_in(name)));
+        Pair::on(runner, loads, &ways, both)
     }
 
     /// Runs both loads in phases, busy in turns.
-    pub fn in_phases(lab: &Lab, loads: [&'static str; 2]) -> Result<Pair, Failure> {
+    pub fn in_phases(runner: &Runner, loads: [&'static str; 2]) -> Result<Pair, Failure> {
         let steady = [Way::Vssd, Way::VssdBehindCfq, Way::Shared(BETA), Way::Adaptive];
         let ways = steady.into_iter().chain([Way::VssdIdle, Way::SharedIdle]);
         let ways: Vec<_> = ways.map(|way| (Unit::Superblock, way)).collect();
         let gap = loads.map(gap_us).into_iter().min().expect("there are two");
-        let period = format!("{} us", lab.requests * gap / CYCLES);
+        let period = format!("{} us", runner.requests * gap / CYCLES);
         let load =
-            |name, offset| laid(lab, stand_in(name)).with("period", period.clone()).with("offset", offset);
+            |name, offset| laid(runner, stand_in(name)).with("period", period.clone()).with("offset", offset);
         let both = [load(loads[0], "0"), load(loads[1], "1/2")];
-        Pair::on(lab, loads, &ways, both)
+        Pair::on(runner, loads, &ways, both)
     }
 
     /// Runs a tenant that overwrites all of its space at random and never rests, beside one that is calm for three fifths of the run, and then
     /// busy for a fifth.
-    pub fn adversary(lab: &Lab) -> Result<Pair, Failure> {
+    pub fn adversary(runner: &Runner) -> Result<Pair, Failure> {
         let ways = [Unit::Superblock, Unit::Block]
             .map(|unit| [Way::VssdBehindCfq, Way::Shared(BETA)].map(|way| (unit, way)))
             .concat();
-        let bytes = format!("{} MiB", units(lab) * 17);
+        let bytes = format!("{} MiB", units(runner) * 17);
         let adversary = Load::plain("uniform").with("space", bytes).with("write", "1");
         let adversary = adversary.with("interarrival", "1 ms");
         // A request of its neighbour for four of it; a cycle is four fifths of the run, of which the busy quarter comes last.
-        let other = laid(lab, stand_in("webmail")).with("offset", "1/4");
-        let other = other.with("period", format!("{} us", lab.requests * 800));
-        let other = Load { requests: Some((lab.requests / 4).max(1)), ..other };
-        Pair::on(lab, ["uniform", "webmail"], &ways, [adversary, other])
+        let other = laid(runner, stand_in("webmail")).with("offset", "1/4");
+        let other = other.with("period", format!("{} us", runner.requests * 800));
+        let other = Load { requests: Some((runner.requests / 4).max(1)), ..other };
+        Pair::on(runner, ["uniform", "webmail"], &ways, [adversary, other])
     }
 
     fn on(
-        lab: &Lab,
+        runner: &Runner,
         loads: [&'static str; 2],
         ways: &[(Unit, Way)],
         [first, second]: [Load; 2],
     ) -> Result<Pair, Failure> {
-        let units = units(lab);
+        let units = units(runner);
         let setups: Vec<Setup> = ways.iter().map(|&(unit, way)| setup(units, unit, way)).collect();
-        let results = lab.together(&setups, &[("first", first), ("second", second)])?;
+        let results = runner.together(&setups, &[("first", first), ("second", second)])?;
         Ok(Pair { loads, results })
     }
 
@@ -304,8 +304,8 @@ fn gap_us(name: &str) -> u64 {
 }
 
 /// A load over all that a tenant has exported, of which an eighth is hot.
-fn laid(lab: &Lab, load: Load) -> Load {
-    let units = units(lab);
+fn laid(runner: &Runner, load: Load) -> Load {
+    let units = units(runner);
     load.with("space", format!("{} MiB", units * 17)).with("hot", format!("{} KiB", units * 17 * 128))
 }
 

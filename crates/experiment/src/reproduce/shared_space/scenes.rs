@@ -2,7 +2,7 @@
 
 use super::pair::counter;
 use crate::failure::Failure;
-use crate::reproduce::lab::{Lab, Load, Setup};
+use crate::reproduce::runner::{Load, Runner, Setup};
 use crate::reproduce::{Findings, Measured};
 use nandu_base::{LaneSpan, Resource};
 use std::collections::BTreeMap;
@@ -31,20 +31,20 @@ fn put(found: &mut Findings, id: &'static str, case: &str, value: f64, reason: S
 }
 
 /// C3-5, C3-6 and C3-8.
-pub fn measure(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
-    figure_2(lab, found)?;
-    equation_1(lab, found)?;
-    sixteen_at_once(lab, found)
+pub fn measure(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
+    figure_2(runner, found)?;
+    equation_1(runner, found)?;
+    sixteen_at_once(runner, found)
 }
 
 /// C3-5: A writes as many pages as its blocks have, with VSSD and where B and C lend it a free block each.
-fn figure_2(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+fn figure_2(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let alone = setup("vssd", FIGURE_2, &[]);
     let beta = "{ kind = \"shared-space\", contribution = \"1/16\" }";
     let lent = setup("shared", FIGURE_2, &[("device.ssd.isolation", beta)]);
     let load = Load::plain("uniform").with("space", "4 MiB").with("write", "1").cold();
     let load = Load { on_empty: true, requests: Some(PAGES_OF_A), ..load };
-    let results = lab.run(&[alone, lent], &load)?;
+    let results = runner.run(&[alone, lent], &load)?;
     let cleared = |name: &str| counter(&results[name], "gc_blocks_collected");
     let (vssd, shared) = (cleared("vssd"), cleared("shared"));
     let moved = |name: &str| counter(&results[name], "gc_pages_moved");
@@ -61,9 +61,9 @@ fn figure_2(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 }
 
 /// C3-6: what the drive's ledger has as contributions, with 40, 20 and 20 of 100 GB.
-fn equation_1(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+fn equation_1(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let load = Load { on_empty: true, requests: Some(100), ..Load::plain("uniform").cold() };
-    let results = lab.run(&[setup("example", SIXTEEN, &[])], &load)?;
+    let results = runner.run(&[setup("example", SIXTEEN, &[])], &load)?;
     let gib = |units: u64| units as f64 * UNIT as f64 / f64::from(1 << 30);
     let of = |what: &str| -> Vec<f64> {
         let counters = (1..=3).map(|n| counter(&results["example"], &format!("tenant_{n}_units_{what}")));
@@ -100,7 +100,7 @@ fn at_once(spans: &[LaneSpan], what: &str) -> u32 {
 }
 
 /// C3-8: requests of sixteen pages, one at a time, until units are cleared, and what the dies did meanwhile.
-fn sixteen_at_once(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+fn sixteen_at_once(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let small = [
         ("device.ssd.blocks_per_plane", "64"),
         ("device.ssd.page_size", "\"4 KiB\""),
@@ -110,7 +110,7 @@ fn sixteen_at_once(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     ];
     let load = Load::plain("uniform").with("space", "384 MiB").with("size", "64 KiB").cold();
     let load = Load { requests: Some(4_000), ..load };
-    let lanes = lab.lanes(&setup("sixteen", SIXTEEN, &small), &load)?;
+    let lanes = runner.lanes(&setup("sixteen", SIXTEEN, &small), &load)?;
     let spans: Vec<LaneSpan> = lanes.into_iter().flat_map(|device| device.spans).collect();
     for (case, what) in [("reads", "read"), ("programs", "program"), ("erases", "erase")] {
         let many = spans.iter().filter(|span| span.what == what).count();
@@ -128,9 +128,9 @@ mod tests {
     /// The scenes do not depend on the length of other loads.
     #[test]
     fn the_examples_of_the_paper_come_out() {
-        let lab = Lab::small(1_000);
+        let runner = Runner::small(1_000);
         let mut found = Findings::default();
-        measure(&lab, &mut found).expect("the stacks are well formed");
+        measure(&runner, &mut found).expect("the stacks are well formed");
         let value = |id: &str, case: &str| {
             let mut all = found.measured.iter();
             all.find(|m| m.id == id && m.case == case).and_then(|m| m.value).expect("it is measured")

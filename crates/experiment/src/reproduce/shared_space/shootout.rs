@@ -5,7 +5,7 @@
 
 use crate::failure::Failure;
 use crate::format::time;
-use crate::reproduce::lab::{Lab, Results, Setup};
+use crate::reproduce::runner::{Results, Runner, Setup};
 use crate::reproduce::{Findings, Measured, Sheet};
 use nandu_sim::RunResult;
 
@@ -34,8 +34,8 @@ const RUNTIME_QUICK: &str = "\"2 s\"";
 /// Requests of other loads from which on runs have their full length.
 const FULL: u64 = 200_000;
 
-fn run(lab: &Lab) -> Result<Results, Failure> {
-    let runtime = match lab.requests {
+fn run(runner: &Runner) -> Result<Results, Failure> {
+    let runtime = match runner.requests {
         FULL.. => RUNTIME,
         10_000.. => RUNTIME_QUICK,
         _ => "\"20 ms\"",
@@ -51,7 +51,7 @@ fn run(lab: &Lab) -> Result<Results, Failure> {
         }
         Setup { label: label.into(), text: MIX, set }
     });
-    lab.own(&setups)
+    runner.own(&setups)
 }
 
 /// Share of device time of each tenant in percent.
@@ -64,8 +64,8 @@ fn shares(result: &RunResult) -> String {
 }
 
 /// C3-11.
-pub fn measure(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
-    let results = run(lab)?;
+pub fn measure(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
+    let results = run(runner)?;
     let mut put = |case: &str, value: Option<f64>, reason: String| {
         let (case, origin) = (case.into(), "synthetic".into());
         found.measured.push(Measured { id: "C3-11", case, value, origin, reason, ..Measured::default() });

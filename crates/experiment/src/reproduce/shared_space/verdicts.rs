@@ -2,7 +2,7 @@
 
 use super::pair::{BETA, BETAS, Collection, PAIRS, Pair, Unit, Way, counter, stand_in};
 use crate::failure::Failure;
-use crate::reproduce::lab::Lab;
+use crate::reproduce::runner::Runner;
 use crate::reproduce::{Figure, Findings, Measured, Shape};
 use nandu_device::nand::Profile;
 use nandu_sim::RunResult;
@@ -306,9 +306,9 @@ pub fn lending(pairs: &[Pair], found: &mut Findings) {
 }
 
 /// C3-10: what the loads are like.
-pub fn workloads(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+pub fn workloads(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     for load in PAIRS.into_iter().flatten() {
-        let stats = lab.describe(&stand_in(load))?;
+        let stats = runner.describe(&stand_in(load))?;
         let rows = [
             (
                 "",

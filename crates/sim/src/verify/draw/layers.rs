@@ -391,12 +391,12 @@ impl Draft<'_> {
         self.put("write_retries", retries);
         let fresh = *self.rng.pick(&["resync", "assume-clean"]);
         self.put_text("initial_sync", fresh);
-        self.upkeep();
+        self.maintenance();
         name
     }
 
     /// How the mirror is looked after: drawn from what is drawn already, so that what else a seed draws stays as it was.
-    fn upkeep(&mut self) {
+    fn maintenance(&mut self) {
         let mut own = self.own();
         let lead = *own.pick(&["manual", "manual", "immediate"]);
         self.put_text("failback", lead);

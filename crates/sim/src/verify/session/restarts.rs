@@ -5,7 +5,7 @@ use crate::engine::{Engine, Media};
 use crate::verify::judge::Judge;
 use crate::verify::oracle::Oracle;
 use crate::verify::plan::Cut;
-use nandu_base::{Content, Instant, OpenError, OpenHow, Rng, Span, Window};
+use nandu_base::{Content, Instant, OpenError, OpenOptions, Rng, Span, Window};
 use nandu_stack::Built;
 
 impl Session<'_> {
@@ -139,7 +139,7 @@ impl Session<'_> {
     /// Starts the stack; false when the power is to be cut again, or an injected error was in the way.
     pub(super) fn start(&mut self, events: &mut u64) -> Result<bool, Broken> {
         let (alone, create) = (!self.engine.missing.is_empty(), self.replaced.is_some());
-        let how = OpenHow { alone, create, ..OpenHow::default() };
+        let how = OpenOptions { alone, create, ..OpenOptions::default() };
         let began = self.engine.now();
         let (watch, roots) = (&mut self.watch, &self.roots);
         // After each event: who is a member changes while a stack starts, and so does what a loss may take.

@@ -1,7 +1,7 @@
 //! Starts that are cut over and over: whatever a start does must leave a state from which the next one can start.
 
-use crate::verify::caught::caught;
 use crate::verify::draw::Shape;
+use crate::verify::panics::caught;
 use crate::verify::plan::{Draws, Plan};
 use crate::verify::session::Session;
 use nandu_base::Precondition;

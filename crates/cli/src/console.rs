@@ -3,12 +3,12 @@
 use crate::format::{count, time};
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use nandu_experiment::talk::{Listener, Work};
+use nandu_experiment::console::{Listener, Work};
 use std::io::IsTerminal;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-pub use nandu_experiment::talk::{Bar, Talk};
+pub use nandu_experiment::console::{Bar, Console};
 
 /// Work shorter than this shows no bar on a terminal.
 const SILENT: Duration = Duration::from_millis(1000);
@@ -18,14 +18,14 @@ const FIRST_LINE: Duration = Duration::from_secs(2);
 const NEXT_LINE: Duration = Duration::from_secs(10);
 
 /// The way to stderr; nothing is said when `quiet`.
-pub fn talk(quiet: bool) -> Talk<'static> {
-    if quiet { Talk::SILENT } else { Talk::to(&Console) }
+pub fn console(quiet: bool) -> Console<'static> {
+    if quiet { Console::SILENT } else { Console::to(&Stderr) }
 }
 
 /// Stderr.
-struct Console;
+struct Stderr;
 
-impl Listener for Console {
+impl Listener for Stderr {
     fn note(&self, text: &str) {
         output::say(format_args!("note: {}", text));
     }

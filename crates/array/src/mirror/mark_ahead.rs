@@ -26,13 +26,13 @@ struct Stream {
 
 /// The streams that wrote last.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ahead {
+pub(super) struct MarkAhead {
     streams: [Stream; STREAMS],
     /// Whose place the next new stream takes.
     turn: usize,
 }
 
-impl Ahead {
+impl MarkAhead {
     /// A write of `start..end` comes. The stream it belongs to, when it is not the first one there.
     fn note(&mut self, start: u64, end: u64) -> Option<usize> {
         if let Some(at) = self.streams.iter().position(|s| s.next == start && start > 0) {
@@ -53,7 +53,7 @@ impl Mirror {
             return;
         }
         let here = ((end - 1) >> self.shift) as u32;
-        let most = (here + 1).saturating_add(self.upkeep.mark_ahead).min(self.region_count);
+        let most = (here + 1).saturating_add(self.maintenance.mark_ahead).min(self.region_count);
         let mut region = self.ahead.streams[at].upto.max(here + 1);
         let spare = self.piece_regions as u32 + 1; // for a write that comes meanwhile, and for a resync
         while region < most && self.regions.room() > spare {
@@ -63,7 +63,7 @@ impl Mirror {
                 self.list_on_follower(region..=region);
                 self.exit_region(region, cx);
                 self.count.predeclared += 1;
-                self.stir = true;
+                self.made_progress = true;
             }
             region += 1;
         }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn interleaved_streams_are_told_apart_and_random_writes_are_none() {
-        let mut ahead = Ahead::default();
+        let mut ahead = MarkAhead::default();
         for round in 0..4u64 {
             for stream in 1..=STREAMS as u64 {
                 let start = (stream << 30) + round * 4096;

@@ -1,7 +1,7 @@
 //! What the lanes of a device did, moment by moment, for a picture.
 //!
-//! Nothing is kept unless somebody watches: a [`LaneTape`] exists only then, and it keeps what falls into its window, at
-//! most [`LaneTape::MAX`] spans.
+//! Nothing is kept unless somebody watches: a [`Timeline`] exists only then, and it keeps what falls into its window, at
+//! most [`Timeline::MAX`] spans.
 
 use crate::charge::{Resource, Work};
 use crate::units::Instant;
@@ -27,20 +27,20 @@ pub struct LaneSpan {
 
 /// Spans within a window, in the order in which they were issued.
 #[derive(Clone, Debug)]
-pub struct LaneTape {
+pub struct Timeline {
     from: Instant,
     to: Instant,
     spans: Vec<LaneSpan>,
     lost: u64,
 }
 
-impl LaneTape {
+impl Timeline {
     /// Most spans that are kept: 64 MiB of them.
     pub const MAX: usize = 1 << 20;
 
     /// Keeps what is busy at some moment from `from` to `to`.
-    pub fn new(from: Instant, to: Instant) -> LaneTape {
-        LaneTape { from, to, spans: Vec::new(), lost: 0 }
+    pub fn new(from: Instant, to: Instant) -> Timeline {
+        Timeline { from, to, spans: Vec::new(), lost: 0 }
     }
 
     /// Notes a span, if it touches the window and there is room.
@@ -85,22 +85,22 @@ mod tests {
 
     #[test]
     fn what_a_lane_does_can_end_early() {
-        let mut tape = LaneTape::new(Instant(0), Instant(200));
-        tape.note(span(0, 10));
-        tape.note(span(10, 100));
-        tape.note(LaneSpan { lane: 1, ..span(20, 90) });
-        tape.cut(Resource::Die, 0, Instant(30));
-        let ends: Vec<u64> = tape.spans().iter().map(|s| s.end.0).collect();
+        let mut timeline = Timeline::new(Instant(0), Instant(200));
+        timeline.note(span(0, 10));
+        timeline.note(span(10, 100));
+        timeline.note(LaneSpan { lane: 1, ..span(20, 90) });
+        timeline.cut(Resource::Die, 0, Instant(30));
+        let ends: Vec<u64> = timeline.spans().iter().map(|s| s.end.0).collect();
         assert_eq!(ends, [10, 30, 90]);
     }
 
     #[test]
     fn only_what_touches_the_window_is_kept() {
-        let mut tape = LaneTape::new(Instant(100), Instant(200));
+        let mut timeline = Timeline::new(Instant(100), Instant(200));
         for (start, end) in [(0, 99), (50, 100), (120, 130), (200, 300), (201, 300), (150, 150)] {
-            tape.note(span(start, end));
+            timeline.note(span(start, end));
         }
-        let kept: Vec<u64> = tape.spans().iter().map(|s| s.start.0).collect();
+        let kept: Vec<u64> = timeline.spans().iter().map(|s| s.start.0).collect();
         assert_eq!(kept, [50, 120, 200]);
     }
 }

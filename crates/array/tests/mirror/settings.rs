@@ -1,6 +1,6 @@
-//! The knobs beside upkeep: regions declared ahead, requests under way on a leg, who leads.
+//! Options beside maintenance: regions declared ahead, requests under way on a leg, who leads.
 
-use crate::upkeep::{made, rested, written};
+use crate::maintenance::{made, rested, written};
 use crate::world::{A, B, Setup};
 use nandu_array::mirror::Failback;
 use nandu_array::mirror::hetero::FlushMode;
@@ -69,7 +69,7 @@ fn a_leg_gets_as_many_requests_as_it_may() {
 }
 
 #[test]
-fn wrong_options_of_upkeep_are_named() {
+fn wrong_options_of_maintenance_are_named() {
     let wrong = |change: &dyn Fn(&mut nandu_array::mirror::MirrorConfig)| {
         let mut setup = Setup::small(74);
         change(&mut setup.config);

@@ -1,12 +1,12 @@
 //! Where experiments are run: stack files of an experiment with options put over them, on a load that all of them share.
 
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::open::{Opened, open_text};
 use crate::plan::{Common, Plan, plan, together};
 use crate::race::race;
 use crate::replay::{self, Replay};
 use crate::source::{self, GenSetting, Wanted, WarmUp};
-use crate::talk::Talk;
 use nandu_base::{Precondition, Ratio, Registry, Span};
 use nandu_sim::RunResult;
 use nandu_sim::samples::Samples;
@@ -14,7 +14,7 @@ use nandu_sim::tap::{DeviceLanes, Look, run_tapped};
 use std::collections::BTreeMap;
 
 /// What all runs of a reproduction share.
-pub struct Lab<'a> {
+pub struct Runner<'a> {
     /// The seed.
     pub seed: u64,
     /// Requests of each generated load.
@@ -32,7 +32,7 @@ pub struct Lab<'a> {
     /// What stands in place of what in every stack file and option: a variant that is broken on purpose.
     pub instead: Vec<(String, String)>,
     /// Where remarks and progress go.
-    pub talk: Talk<'a>,
+    pub console: Console<'a>,
 }
 
 /// One stack of an experiment.
@@ -106,12 +106,12 @@ pub struct Description {
 pub type Results = BTreeMap<String, RunResult>;
 
 #[cfg(test)]
-impl Lab<'static> {
+impl Runner<'static> {
     /// One that tests can wait for.
-    pub fn small(requests: u64) -> Lab<'static> {
+    pub fn small(requests: u64) -> Runner<'static> {
         let (recorded, registry) = (BTreeMap::new(), nandu_sim::builtin());
         let (only, instead) = (Vec::new(), Vec::new());
-        Lab {
+        Runner {
             seed: 1,
             requests,
             recorded,
@@ -120,12 +120,12 @@ impl Lab<'static> {
             only,
             quick: false,
             instead,
-            talk: Talk::SILENT,
+            console: Console::SILENT,
         }
     }
 }
 
-impl Lab<'_> {
+impl Runner<'_> {
     pub(super) fn open(&self, setups: &[Setup]) -> Result<Vec<Opened>, Failure> {
         let put =
             |text: &str| self.instead.iter().fold(text.to_string(), |t, (from, to)| t.replace(from, to));
@@ -164,7 +164,7 @@ impl Lab<'_> {
     }
 
     fn common(&self, precondition: Precondition) -> Common<'_> {
-        Common { seed: self.seed, precondition, registry: &self.registry, talk: Talk::SILENT }
+        Common { seed: self.seed, precondition, registry: &self.registry, console: Console::SILENT }
     }
 
     /// Runs every setup on the same requests, one outstanding, on a drive that is full; unless the load is
@@ -172,7 +172,7 @@ impl Lab<'_> {
     pub fn run(&self, setups: &[Setup], load: &Load) -> Result<Results, Failure> {
         let stacks = self.open(setups)?;
         let plans = self.plan(stacks, load, None)?;
-        let rows = race(&plans, self.jobs, false, self.talk)?;
+        let rows = race(&plans, self.jobs, false, self.console)?;
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
     }
 
@@ -184,14 +184,14 @@ impl Lab<'_> {
         for plan in &mut plans {
             plan.options.warm_up = plan.requests() / 3;
         }
-        let rows = race(&plans, self.jobs, false, self.talk)?;
+        let rows = race(&plans, self.jobs, false, self.console)?;
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
     }
 
-    /// Runs one setup as [`Lab::run`] does, and what its machines count over time.
+    /// Runs one setup as [`Runner::run`] does, and what its machines count over time.
     pub fn follow(&self, setup: &Setup, load: &Load) -> Result<(RunResult, Samples), Failure> {
         let plans = self.plan(self.open(std::slice::from_ref(setup))?, load, None)?;
-        let rows = race(&plans, 1, true, self.talk)?;
+        let rows = race(&plans, 1, true, self.console)?;
         let row = rows.into_iter().next().expect("one stack gives one row");
         Ok((row.result, row.samples))
     }
@@ -219,7 +219,7 @@ impl Lab<'_> {
         };
         let loads: Vec<(replay::Load, Replay)> = loads.iter().map(load).collect();
         let plans = together(stacks, &loads, self.common(Precondition::Filled))?;
-        let rows = race(&plans, self.jobs, false, self.talk)?;
+        let rows = race(&plans, self.jobs, false, self.console)?;
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
     }
 
@@ -227,11 +227,11 @@ impl Lab<'_> {
     pub fn own(&self, setups: &[Setup]) -> Result<Results, Failure> {
         let stacks = self.open(setups)?;
         let plans = plan(stacks, &Replay::default(), self.common(Precondition::Filled))?;
-        let rows = race(&plans, self.jobs, false, self.talk)?;
+        let rows = race(&plans, self.jobs, false, self.console)?;
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
     }
 
-    /// Runs one setup as [`Lab::run`] does, and returns what the lanes of its devices did from start to end.
+    /// Runs one setup as [`Runner::run`] does, and returns what the lanes of its devices did from start to end.
     pub fn lanes(&self, setup: &Setup, load: &Load) -> Result<Vec<DeviceLanes>, Failure> {
         let plans = self.plan(self.open(std::slice::from_ref(setup))?, load, None)?;
         let plan = plans.into_iter().next().expect("one stack gives one plan");
@@ -254,7 +254,7 @@ impl Lab<'_> {
             seed: self.seed,
             ..Wanted::default()
         };
-        let trace = source::requests(&wanted, &self.registry, Talk::SILENT)?;
+        let trace = source::requests(&wanted, &self.registry, Console::SILENT)?;
         let stats = nandu_trace::stats::stats(&trace, nandu_trace::stats::StatsOptions { reuse: false });
         Ok(Description {
             origin: trace.meta().origin.name().into(),

@@ -31,7 +31,7 @@ impl Hybrid {
             self.writers[r].group = group;
             match want {
                 Want::Moves(from) => self.chunk_appended(from, cx),
-                Want::Marks => self.stir = true, // all of them were void
+                Want::Marks => self.made_progress = true, // all of them were void
                 Want::Proof | Want::Frames => {}
             }
             return;

@@ -103,7 +103,7 @@ pub fn lasting(result: &RunResult) -> Option<&'static str> {
 }
 
 /// Energy, lifetime and steady state; empty where there is nothing to say.
-pub fn life(result: &RunResult) -> String {
+pub fn lifetime(result: &RunResult) -> String {
     let mut out = String::new();
     if let Some(sum) = &result.energy {
         let _ = write!(out, "\n{}", states(result));

@@ -4,12 +4,12 @@ use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::Failback;
 use nandu_array::mirror::hetero::FlushMode;
 use nandu_array::scrub::OnMismatch;
-use nandu_base::{Admin, AdminError, ByteLen, Health, Notice, Op, OpenError, OpenHow, Span};
+use nandu_base::{Admin, AdminError, ByteLen, Health, Notice, Op, OpenError, OpenOptions, Span};
 
-pub(super) const PLAIN: OpenHow =
-    OpenHow { create: false, alone: false, assume_clean: false, salvage: false };
-pub(super) const CREATE: OpenHow =
-    OpenHow { create: true, alone: false, assume_clean: false, salvage: false };
+pub(super) const PLAIN: OpenOptions =
+    OpenOptions { create: false, alone: false, assume_clean: false, salvage: false };
+pub(super) const CREATE: OpenOptions =
+    OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
 const SCRUB: Admin = Admin::Scrub { mends: Some(true) };
 
 pub(super) fn made(setup: Setup) -> World {
@@ -297,7 +297,7 @@ fn a_leg_is_replaced_while_it_serves() {
     assert!(w.is_pair());
     assert_eq!(w.counter("resync_bytes"), 256 << 10, "all of it is copied");
     assert_eq!(w.counter("leader_leg"), 1);
-    assert_eq!(healths(&w).last(), Some(&Health::Whole));
+    assert_eq!(healths(&w).last(), Some(&Health::Healthy));
     w.read_all();
     w.run(100_000);
     w.check_equal();
@@ -396,7 +396,7 @@ fn the_first_leg_leads_again_if_the_stack_says_so() {
 
 #[test]
 fn a_mirror_says_when_it_is_degraded_exposed_and_whole() {
-    use Health::{Degraded, Exposed, Failed, Whole};
+    use Health::{Degraded, Exposed, Failed, Healthy};
     let mut w = rested(Setup::small(69));
     assert!(healths(&w).is_empty(), "it was whole from the start");
     w.lose(B);
@@ -404,7 +404,7 @@ fn a_mirror_says_when_it_is_degraded_exposed_and_whole() {
     assert_eq!(healths(&w), [Degraded]);
     w.back(B);
     w.run(100_000);
-    assert_eq!(healths(&w), [Degraded, Whole]);
+    assert_eq!(healths(&w), [Degraded, Healthy]);
     w.lose(B);
     w.run(100);
     w.lose(A);
@@ -412,7 +412,7 @@ fn a_mirror_says_when_it_is_degraded_exposed_and_whole() {
     w.back(A);
     w.back(B);
     w.run(100_000);
-    assert_eq!(healths(&w)[2..], [Degraded, Failed, Degraded, Whole]);
+    assert_eq!(healths(&w)[2..], [Degraded, Failed, Degraded, Healthy]);
     assert_eq!(w.wrong, None);
 
     let mut w = rested(Setup::small(70).hetero(|h| h.max_exposed_time = Span::from_ms(2)));
@@ -420,7 +420,7 @@ fn a_mirror_says_when_it_is_degraded_exposed_and_whole() {
     let a = w.write(0, 4);
     w.run(100_000);
     assert!(w.is_ok(a));
-    assert_eq!(healths(&w), [Exposed, Whole]);
+    assert_eq!(healths(&w), [Exposed, Healthy]);
     assert_eq!(w.wrong, None);
 }
 
@@ -443,7 +443,7 @@ fn legs_of_two_sets_stated_alike_are_told_apart() {
     // While the other leg serves alone it is refused as well, and nothing is written to it.
     one.cut();
     one.disk(B).lost = true;
-    one.open(OpenHow { alone: true, ..PLAIN }).expect("told to");
+    one.open(OpenOptions { alone: true, ..PLAIN }).expect("told to");
     one.run(1000);
     let before = two.disk(B).touched().len();
     one.back(B);
@@ -464,7 +464,7 @@ pub fn finds(plant: &str) -> Option<(u64, String)> {
 }
 
 #[test]
-fn stories_of_upkeep_end_well() {
+fn stories_of_maintenance_end_well() {
     for seed in 0..20 {
         leader_wins(Setup::small(seed)).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }

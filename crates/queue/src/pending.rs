@@ -1,4 +1,4 @@
-//! The board: every request that waits, and how many of each tenant are on their way.
+//! Pending requests: every request that waits, and how many of each tenant are in flight.
 //!
 //! Requests stand in groups, as the scheduler wants them: by tenant, by channel and tenant, or all in one. In a group,
 //! reads and the rest have a list each in the order of arrival and, where the scheduler walks by address, a
@@ -37,7 +37,7 @@ impl Class {
 /// A request that waits, or is on its way.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The request from above, or what else the owner of the board knows it by.
+    /// The request from above, or what else the owner knows it by.
     pub id: ReqId,
     /// Whose it is.
     pub tenant: TenantId,
@@ -77,7 +77,7 @@ const EMPTY: List = List { oldest: NONE, newest: NONE, len: 0 };
 
 /// The waiting requests.
 #[derive(Clone, Debug)]
-pub struct Board {
+pub struct PendingRequests {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// By group and class.
@@ -94,10 +94,10 @@ pub struct Board {
     next_number: u64,
 }
 
-impl Board {
+impl PendingRequests {
     /// Nothing waits; `groups` groups of requests of `tenants` tenants, SYSTEM included.
-    pub fn new(groups: usize, tenants: usize, by_address: bool) -> Board {
-        Board {
+    pub fn new(groups: usize, tenants: usize, by_address: bool) -> PendingRequests {
+        PendingRequests {
             slots: Vec::new(),
             free: Vec::new(),
             lists: vec![[EMPTY; 2]; groups],
@@ -119,7 +119,7 @@ impl Board {
     }
 
     /// Puts a request up that has its number already, as one that could not be put up when its turn came. Its place is that of its
-    /// number; finding it costs a step for each younger one of its group and class. [`add`](Board::add) counts on from the
+    /// number; finding it costs a step for each younger one of its group and class. [`add`](PendingRequests::add) counts on from the
     /// highest number.
     pub fn add_numbered(&mut self, entry: Entry) -> u32 {
         self.next_number = self.next_number.max(entry.number + 1);
@@ -310,36 +310,36 @@ mod tests {
         fn it_is_a_list_searched_from_the_front(
             steps in prop::collection::vec((0u16..3, any::<bool>(), 0u64..20, 0u8..4), 1..200),
         ) {
-            let mut board = Board::new(3, 3, true);
+            let mut pending = PendingRequests::new(3, 3, true);
             let mut plain: Vec<(u32, Entry)> = Vec::new();
             for (tenant, read, start, what) in steps {
                 let class = if read { Class::Read } else { Class::Write };
                 if what < 2 {
                     let entry = entry(tenant, class, start);
-                    let slot = board.add(entry);
-                    plain.push((slot, *board.get(slot)));
+                    let slot = pending.add(entry);
+                    plain.push((slot, *pending.get(slot)));
                 } else {
                     let group = usize::from(tenant);
                     let of_class = |e: &Entry| e.group as usize == group && e.class == class;
                     let oldest = plain.iter().find(|(_, e)| of_class(e)).map(|p| p.0);
-                    prop_assert_eq!(board.oldest(group, class), oldest);
+                    prop_assert_eq!(pending.oldest(group, class), oldest);
                     let first = plain.iter().find(|(_, e)| e.group as usize == group).map(|p| p.0);
-                    prop_assert_eq!(board.first(group), first);
+                    prop_assert_eq!(pending.first(group), first);
                     let next = plain
                         .iter()
                         .filter(|(_, e)| of_class(e) && e.start >= start)
                         .min_by_key(|(slot, e)| (e.start, *slot))
                         .map(|p| p.0);
-                    prop_assert_eq!(board.at_or_after(group, class, start), next);
+                    prop_assert_eq!(pending.at_or_after(group, class, start), next);
                     if let Some(slot) = if what == 2 { next } else { first } {
-                        let entry = board.take(slot);
+                        let entry = pending.take(slot);
                         let place = plain.iter().position(|p| p.0 == slot).unwrap();
                         prop_assert_eq!(entry.number, plain.remove(place).1.number);
-                        board.came_back(&entry);
+                        pending.came_back(&entry);
                     }
                 }
-                prop_assert_eq!(board.waiting() as usize, plain.len());
-                prop_assert!(board.is_sound());
+                prop_assert_eq!(pending.waiting() as usize, plain.len());
+                prop_assert!(pending.is_sound());
             }
         }
     }
@@ -348,7 +348,7 @@ mod tests {
     fn one_that_comes_late_stands_where_its_number_says() {
         for seed in 0..200 {
             let mut rng = nandu_base::Rng::new(seed);
-            let (mut board, mut plain) = (Board::new(2, 2, false), Vec::new());
+            let (mut pending, mut plain) = (PendingRequests::new(2, 2, false), Vec::new());
             for number in 0..30 {
                 // Each number once, in an order that is a little out of order.
                 let number = number ^ (rng.below(2) * 3);
@@ -356,18 +356,18 @@ mod tests {
                     continue;
                 }
                 let class = if rng.below(2) == 0 { Class::Read } else { Class::Write };
-                board.add_numbered(Entry { number, ..entry(1, class, 0) });
+                pending.add_numbered(Entry { number, ..entry(1, class, 0) });
                 plain.push((number, class));
                 if rng.below(3) == 0 {
                     let oldest = plain.iter().filter(|p| p.1 == class).min_by_key(|p| p.0).unwrap().0;
-                    let slot = board.oldest(1, class).unwrap();
-                    assert_eq!(board.take(slot).number, oldest, "seed {seed}");
+                    let slot = pending.oldest(1, class).unwrap();
+                    assert_eq!(pending.take(slot).number, oldest, "seed {seed}");
                     plain.retain(|p| p.0 != oldest);
                 }
-                assert!(plain.iter().map(|p| p.0).min() == board.first(1).map(|s| board.get(s).number));
+                assert!(plain.iter().map(|p| p.0).min() == pending.first(1).map(|s| pending.get(s).number));
             }
-            let (next, highest) = (board.add(entry(1, Class::Read, 0)), plain.iter().map(|p| p.0).max());
-            assert!(highest.is_none_or(|highest| board.get(next).number > highest), "seed {seed}");
+            let (next, highest) = (pending.add(entry(1, Class::Read, 0)), plain.iter().map(|p| p.0).max());
+            assert!(highest.is_none_or(|highest| pending.get(next).number > highest), "seed {seed}");
         }
     }
 

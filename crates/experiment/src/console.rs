@@ -46,21 +46,21 @@ impl Work for Nobody {
 
 /// The way to a listener.
 #[derive(Clone, Copy)]
-pub struct Talk<'a>(&'a dyn Listener);
+pub struct Console<'a>(&'a dyn Listener);
 
-impl fmt::Debug for Talk<'_> {
+impl fmt::Debug for Console<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Talk")
+        f.write_str("Console")
     }
 }
 
-impl<'a> Talk<'a> {
+impl<'a> Console<'a> {
     /// Nobody listens.
-    pub const SILENT: Talk<'static> = Talk(&Nobody);
+    pub const SILENT: Console<'static> = Console(&Nobody);
 
     /// To `listener`.
-    pub fn to(listener: &'a dyn Listener) -> Talk<'a> {
-        Talk(listener)
+    pub fn to(listener: &'a dyn Listener) -> Console<'a> {
+        Console(listener)
     }
 
     /// Something worth knowing.

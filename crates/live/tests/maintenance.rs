@@ -35,7 +35,7 @@ fn mirror(server: &Served) -> Value {
 fn at_rest(server: &Served) {
     wait_for("the mirror to be at rest", || {
         let m = mirror(server);
-        (m["health"] == "whole" && m["counters"]["dirty_regions"] == 0).then_some(())
+        (m["health"] == "healthy" && m["counters"]["dirty_regions"] == 0).then_some(())
     });
 }
 
@@ -52,7 +52,7 @@ fn a_leg_is_replaced_by_another_file_while_it_serves() {
     client.flush();
     let no = ask(&server, "replace a with b.img").expect_err("it is the other leg");
     assert!(no.contains("it is leg `b` of this server already"), "{no}");
-    assert_eq!(mirror(&server)["health"], "whole", "what is refused changes nothing");
+    assert_eq!(mirror(&server)["health"], "healthy", "what is refused changes nothing");
     // `fa`, a fault, lies between the leg and its mirror.
     ask(&server, "fail a").expect("b has everything");
     ask(&server, "replace a with a new one.img").expect("b has everything");
@@ -76,7 +76,7 @@ fn a_leg_is_replaced_by_another_file_while_it_serves() {
     }
     std::fs::rename(dir.path().join("a new one.img"), dir.path().join("a.img")).expect("it is there");
     let server = Served::start(again());
-    assert_eq!(mirror(&server)["health"], "whole");
+    assert_eq!(mirror(&server)["health"], "healthy");
     server.stop();
 }
 
@@ -115,7 +115,7 @@ fn the_stack_file_names_the_new_file_of_a_leg_and_is_kept_as_it_was() {
     server.stop();
     std::fs::write(&path, now.replace("other.img", "third.img")).expect("it is ours");
     let server = Served::start(of_file(false));
-    assert_eq!(mirror(&server)["health"], "whole");
+    assert_eq!(mirror(&server)["health"], "healthy");
     server.stop();
     assert_eq!(byte(dir.path(), "third.img", 8192), 7);
 }
@@ -197,7 +197,7 @@ fn a_spare_takes_the_place_of_a_leg_that_fails_and_of_none_that_is_failed_by_com
     }
     assert_eq!(std::fs::read(dir.path().join("full.img")).expect("it is there"), vec![1; SIZE as usize]);
     let server = Served::start(of(&[], false));
-    assert_eq!(mirror(&server)["health"], "whole");
+    assert_eq!(mirror(&server)["health"], "healthy");
     server.stop();
 }
 

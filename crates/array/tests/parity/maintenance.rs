@@ -4,9 +4,9 @@ use crate::scenarios::{done, figures, with_a_lost_sector, world};
 use crate::world::{Setup, World};
 use nandu_array::parity::WriteHole;
 use nandu_array::scrub::OnMismatch;
-use nandu_base::{Admin, AdminError, ByteLen, Health, Notice, OpenHow, Span};
+use nandu_base::{Admin, AdminError, ByteLen, Health, Notice, OpenOptions, Span};
 
-const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false, salvage: false };
+const PLAIN: OpenOptions = OpenOptions { create: false, alone: false, assume_clean: false, salvage: false };
 const SCRUB: Admin = Admin::Scrub { mends: Some(true) };
 
 /// Three legs of 128 KiB, written, and nothing under way.
@@ -231,7 +231,7 @@ fn a_replaced_leg_is_rebuilt_at_its_rate_and_the_old_one_is_refused() {
     w.run(100_000);
     let took = w.now.since(before);
     assert!(took >= Span::from_ms(200) && took <= Span::from_ms(280), "128 KiB at 512 KiB/s took {took}");
-    assert_eq!(healths(&w), [Health::Degraded, Health::Whole]);
+    assert_eq!(healths(&w), [Health::Degraded, Health::Healthy]);
     w.check_parity();
     let a = w.write(5, 60);
     done(&mut w, a);
@@ -314,7 +314,7 @@ fn a_cut_replacement_loses_nothing() {
         let ended = !w.is_over();
         assert!(!ended || w.is_ok(a));
         w.cut();
-        w.open(OpenHow { create: true, ..PLAIN }).unwrap_or_else(|e| panic!("cut after {n} events: {e}"));
+        w.open(OpenOptions { create: true, ..PLAIN }).unwrap_or_else(|e| panic!("cut after {n} events: {e}"));
         w.run(100_000);
         w.read_all();
         w.run(100_000);

@@ -3,7 +3,7 @@
 use crate::bypass::Marks;
 use crate::commit::Commit;
 use crate::machine::{Hybrid, IDLE, Phase, REOPEN, whole};
-use nandu_base::{Cx, DeviceEvent, ErrorKind, Health, Notice, OpenError, OpenHow, Payload, Span};
+use nandu_base::{Cx, DeviceEvent, ErrorKind, Health, Notice, OpenError, OpenOptions, Payload, Span};
 
 impl Hybrid {
     /// Stops serving: every request of the host fails, what is under way is no longer heard of, dirty DRAM stays. When a
@@ -83,7 +83,7 @@ impl Hybrid {
         if self.phase == Phase::Failed && may_return && self.in_flight == 0 {
             self.phase = Phase::Opening;
             self.opening.is_first = false;
-            self.start_open(OpenHow::default(), cx);
+            self.start_open(OpenOptions::default(), cx);
         }
     }
 
@@ -111,13 +111,13 @@ impl Hybrid {
         (self.disk_unflushed, self.demoted_unflushed) = (false, false);
         self.reopen_after = Span::ZERO;
         (self.was_lost, self.heard_gone, self.gave_up) = (false, false, false);
-        self.stir = true;
+        self.made_progress = true;
         let is_first = std::mem::take(&mut self.opening.is_first);
         if is_first {
             cx.opened(Ok(()));
         }
-        let health = if self.has_rings() { Health::Whole } else { Health::Degraded };
-        if !is_first || health != Health::Whole {
+        let health = if self.has_rings() { Health::Healthy } else { Health::Degraded };
+        if !is_first || health != Health::Healthy {
             cx.event(DeviceEvent::Notice(Notice::Health(health)));
         }
         if !is_first {
