@@ -1,7 +1,7 @@
 //! What a run costs beside replaying: making and reading requests, their digest, the start of a disk, further tenants, and drives that
 //! are given back and taken again. A short run is mostly this.
 
-use super::{DRIVE, Held, both, count_of, counted};
+use super::{DRIVE, Held, both, count_of, count_within};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -52,8 +52,7 @@ pub(super) fn counts(program: &Path, folder: &Path, held: &mut Held) -> Result<(
     held.hold("read", marginal(&read)?.saturating_sub(replay))?;
 
     let digest = |n: u64| {
-        let toggle = "--toggle-collect=*ContentHasher*update*";
-        counted(&[toggle], program, run(&leaf, &file, &["--limit", &n.to_string()])).map(|(count, _)| count)
+        count_within("*ContentHasher*update*", program, run(&leaf, &file, &["--limit", &n.to_string()]))
     };
     let (few, many) = both(|| digest(REQUESTS.0), || digest(REQUESTS.1));
     held.hold("digest", many?.saturating_sub(few?) / (REQUESTS.1 - REQUESTS.0))?;

@@ -23,12 +23,21 @@ const ZERO: Cell = Cell::Stamp(Stamp::ZERO);
 /// A write that did not survive a flush yet: its position in the order of completions, and the data.
 type Version = (u64, Cell);
 
+/// Whether a cut may take back some data sector: this one, or none when so many writes were complete.
+#[derive(Clone, Copy, Debug)]
+enum Unflushed {
+    At(u64),
+    None { completed: u64 },
+}
+
 #[derive(Clone, Debug)]
 pub struct Disk {
     pub size: ByteLen,
     durable: BTreeMap<u64, Cell>,
     cache: BTreeMap<u64, Vec<Version>>,
     completed: u64,
+    /// What was found last time.
+    unflushed: Unflushed,
     pub rng: Rng,
     /// Longest delay of a request.
     pub delay: u64,
@@ -78,6 +87,7 @@ impl Disk {
             durable: BTreeMap::new(),
             cache: BTreeMap::new(),
             completed: 0,
+            unflushed: Unflushed::None { completed: 0 },
             rng: Rng::new(seed),
             delay: 1000,
             frozen_until: Instant::ZERO,
@@ -126,14 +136,25 @@ impl Disk {
         self.durable.insert(sector, Cell::Stamp(Stamp::new(77, sector)));
     }
 
-    /// Data sectors that a cut may take back.
-    pub fn unflushed(&self) -> impl Iterator<Item = u64> + '_ {
-        let data = self.cache.range(..self.data_end);
-        let differs = |s: &u64, versions: &[Version]| {
+    /// A data sector that a cut may take back. It is asked after each event: only a write that has reached the cache can make one where
+    /// there was none, and one that was found mostly stays.
+    pub fn unflushed(&mut self) -> Option<u64> {
+        let differs = |(s, versions): (&u64, &Vec<Version>)| {
             let durable = self.durable.get(s).unwrap_or(&ZERO);
-            versions.iter().any(|(_, cell)| cell != durable)
+            versions.iter().any(|(_, cell)| cell != durable).then_some(*s)
         };
-        data.filter(move |(s, versions)| differs(s, versions)).map(|(s, _)| *s)
+        self.unflushed = match self.unflushed {
+            Unflushed::None { completed } if completed == self.completed => return None,
+            Unflushed::At(s) if self.cache.get_key_value(&s).and_then(differs).is_some() => return Some(s),
+            _ => match self.cache.range(..self.data_end).find_map(differs) {
+                Some(s) => Unflushed::At(s),
+                None => Unflushed::None { completed: self.completed },
+            },
+        };
+        match self.unflushed {
+            Unflushed::At(s) => Some(s),
+            Unflushed::None { .. } => None,
+        }
     }
 
     /// Sectors that were ever written.

@@ -246,9 +246,17 @@ impl<S: Subject> World<S> {
     }
 
     pub fn counter(&self, name: &str) -> u64 {
-        let mut out = Vec::new();
+        let [value] = self.counters([name]);
+        value
+    }
+
+    /// Several of them at one time.
+    pub fn counters<const N: usize>(&self, names: [&str; N]) -> [u64; N] {
+        let mut out = Vec::with_capacity(128);
         self.graph().machine(self.top()).counters(&mut out);
-        out.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
+        names.map(|name| {
+            out.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
+        })
     }
 
     /// Starts and waits until the start is over.

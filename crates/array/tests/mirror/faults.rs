@@ -80,11 +80,11 @@ fn what_a_failed_write_left_is_flushed() {
     w.disk(A).fail_writes = 2;
     let a = w.write(10, 40);
     w.wait(&[a]);
-    assert!(!w.is_ok(a) && w.disk(A).unflushed().count() > 0);
+    assert!(!w.is_ok(a) && w.disk(A).unflushed().is_some());
     let f = w.flush();
     w.wait(&[f]);
     assert!(w.is_ok(f));
-    assert_eq!(w.disk(A).unflushed().count(), 0);
+    assert!(w.disk(A).unflushed().is_none());
 }
 
 /// A region under resync was written by a client, then copied. Only the copy counted for clearing D, so that the leader

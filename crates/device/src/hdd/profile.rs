@@ -18,6 +18,7 @@ use super::write_cache::WriteCacheSpec;
 use nandu_base::{BuildError, ByteLen, SECTOR, Span};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Every profile that ships, by file.
 const PROFILES: &[&str] = &[
@@ -75,20 +76,25 @@ pub struct HddProfile {
 }
 
 impl HddProfile {
-    /// All profiles, in the order of the list.
-    pub fn all() -> Vec<HddProfile> {
-        let parse = |text: &&str| toml::from_str(text).expect("a profile that ships is well formed");
-        PROFILES.iter().map(parse).collect()
+    /// All profiles, in the order of the list. They are read once: every start of a disk asks for one.
+    pub fn all() -> &'static [HddProfile] {
+        static ALL: LazyLock<Vec<HddProfile>> = LazyLock::new(|| {
+            let parse = |text: &&str| toml::from_str(text).expect("a profile that ships is well formed");
+            PROFILES.iter().map(parse).collect()
+        });
+        &ALL
     }
 
     /// The profile of this name.
     pub fn named(name: &str) -> Result<HddProfile, BuildError> {
         let all = HddProfile::all();
-        let names: Vec<&str> = all.iter().map(|p| p.name.as_str()).collect();
-        let near = nandu_base::registry::nearest(name, names.iter().copied());
-        let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
-        let reason = format!("no profile `{name}`; there are {}{hint}", names.join(", "));
-        all.into_iter().find(|p| p.name == name).ok_or(BuildError { key: Some("profile"), reason })
+        all.iter().find(|p| p.name == name).cloned().ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|p| p.name.as_str()).collect();
+            let near = nandu_base::registry::nearest(name, names.iter().copied());
+            let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+            let reason = format!("no profile `{name}`; there are {}{hint}", names.join(", "));
+            BuildError { key: Some("profile"), reason }
+        })
     }
 
     /// One revolution.

@@ -193,8 +193,8 @@ fn profiles() -> Table {
     ]);
     for p in Profile::all() {
         table.row([
-            p.name,
-            p.cell,
+            p.name.clone(),
+            p.cell.clone(),
             size(p.page.0),
             p.pages_per_block.to_string(),
             time(p.read.0),
@@ -212,7 +212,7 @@ fn disk_profiles() -> Table {
         Table::new(["<disk", "capacity", "rpm", "heads", "outer", "inner", "write cache", "queue"]);
     for p in HddProfile::all() {
         table.row([
-            p.name,
+            p.name.clone(),
             size(p.capacity.0),
             p.rpm.to_string(),
             p.heads.to_string(),
@@ -306,7 +306,7 @@ fn as_json(what: Listed) -> Value {
             .map(|p| json!({ "choice": p.family, "name": p.name, "summary": p.summary, "source": p.source }))
             .collect(),
         Listed::Profiles => Profile::all()
-            .into_iter()
+            .iter()
             .map(|p| {
                 json!({
                     "name": p.name, "cell": p.cell, "page_bytes": p.page.0, "pages_per_block": p.pages_per_block,
@@ -315,7 +315,7 @@ fn as_json(what: Listed) -> Value {
                     "source": p.source,
                 })
             })
-            .chain(HddProfile::all().into_iter().map(|p| {
+            .chain(HddProfile::all().iter().map(|p| {
                 json!({
                     "name": p.name, "capacity_bytes": p.capacity.0, "rpm": p.rpm, "heads": p.heads,
                     "outer_bytes_per_second": p.outer_bytes_per_second,
