@@ -96,12 +96,13 @@ impl SsdConfig {
     pub(super) fn check_tenants(&self) -> Result<(), BuildError> {
         let isolation = self.isolation.0.options()?;
         if !self.isolation.is_on() {
-            let keys = [
-                ("max_tenants", self.max_tenants.is_some()),
-                ("tenant_gc_threshold", self.tenant_gc_threshold.is_some()),
-            ];
+            let share = self.tenant_gc_threshold.is_some_and(|share| share.num > 0);
+            let keys = [("max_tenants", self.max_tenants.is_some()), ("tenant_gc_threshold", share)];
             if let Some((key, _)) = keys.into_iter().find(|(_, is_given)| *is_given) {
-                let why = "it is for tenants that are kept apart: give `tenants` and `isolation`, for example `{ kind = \"vssd\" }`, or leave it out";
+                let out = if key == "max_tenants" { "leave it out" } else { "leave it out, or 0" };
+                let why = format!(
+                    "it is for tenants that are kept apart: give `tenants` and `isolation`, for example `{{ kind = \"vssd\" }}`, or {out}"
+                );
                 return Err(BuildError::at(key, why));
             }
             let has_use =

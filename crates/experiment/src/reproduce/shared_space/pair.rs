@@ -167,6 +167,7 @@ fn setup(units: u64, unit: Unit, way: Way) -> Setup {
     }
     if way == Way::NoIsolation {
         set.push(("device.ssd.tenants", "[]".into()));
+        set.push(("device.ssd.tenant_gc_threshold", "0".into()));
     }
     let lending = match way {
         Way::Shared(percent) => Some(format!("contribution = \"{percent}/100\"")),

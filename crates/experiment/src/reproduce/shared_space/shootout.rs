@@ -48,6 +48,7 @@ fn run(runner: &Runner) -> Result<Results, Failure> {
         }
         if label == "no isolation" {
             set.push(("device.ssd.tenants".into(), "[]".into()));
+            set.push(("device.ssd.tenant_gc_threshold".into(), "0".into()));
         }
         Setup { label: label.into(), text: MIX, set }
     });
