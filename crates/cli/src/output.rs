@@ -65,6 +65,9 @@ fn json(value: &impl Serialize) -> Result<String, Failure> {
 
 /// Writes `value` as JSON to wherever the options want it: to stdout, to a file, to both.
 pub fn give_json(out: &OutArgs, value: &impl Serialize, console: Console) -> Result<(), Failure> {
+    if !out.wants_json() {
+        return Ok(());
+    }
     let text = json(value)?;
     if out.json {
         print_as_it_is(&text)?;
