@@ -125,7 +125,7 @@ impl Mirror {
     pub(super) fn ask_grow(&mut self, is_equal: bool, cx: &mut Cx<'_>) -> Result<(), AdminError> {
         if !self.is_pair() || self.stale.count() > 0 || self.proc != Proc::None || !self.lost.is_empty() {
             let why = "the legs are not equal".into();
-            return refuse(why, "wait until its it is healthy");
+            return refuse(why, "wait until it is healthy");
         }
         if self.scrub.course.pass.is_some() {
             return refuse("a scrub is under way".into(), "wait for its end, or say `scrub DEVICE stop`");

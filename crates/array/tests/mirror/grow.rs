@@ -256,7 +256,7 @@ fn a_mirror_that_is_not_whole_does_not_grow() {
     w.wait(&[a]);
     lengthen(&mut w, after);
     let why = w.admin(GROW).expect_err("one leg is out").to_string();
-    assert!(why.contains("wait until its it is healthy"), "{why}");
+    assert!(why.contains("wait until it is healthy"), "{why}");
 }
 
 #[test]

@@ -187,7 +187,7 @@ impl Reactor {
             let device = self.graph.name(device);
             return refusal(&format!(
                 "`{device}` cannot serve without `{name}`: the others are out or not brought up to date; \
-                     wait until its it is healthy, or send `fail {name} --force`"
+                     wait until it is healthy, or send `fail {name} --force`"
             ));
         }
         if !self.host.leg(node).give_up(0) {
