@@ -10,5 +10,6 @@ pub mod hdd;
 pub mod link;
 
 pub mod nand;
+mod profiles;
 pub mod ssd;
 pub mod write_buffer;

@@ -15,6 +15,7 @@ use super::mechanics::{Mechanics, skew_for};
 use super::power::PowerSpec;
 use super::seek::{SeekCurve, SeekTable};
 use super::write_cache::WriteCacheSpec;
+use crate::profiles;
 use nandu_base::{BuildError, ByteLen, SECTOR, Span};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -78,23 +79,13 @@ pub struct HddProfile {
 impl HddProfile {
     /// All profiles, in the order of the list. They are read once: every start of a disk asks for one.
     pub fn all() -> &'static [HddProfile] {
-        static ALL: LazyLock<Vec<HddProfile>> = LazyLock::new(|| {
-            let parse = |text: &&str| toml::from_str(text).expect("a profile that ships is well formed");
-            PROFILES.iter().map(parse).collect()
-        });
+        static ALL: LazyLock<Vec<HddProfile>> = LazyLock::new(|| profiles::read(PROFILES));
         &ALL
     }
 
     /// The profile of this name.
     pub fn named(name: &str) -> Result<HddProfile, BuildError> {
-        let all = HddProfile::all();
-        all.iter().find(|p| p.name == name).cloned().ok_or_else(|| {
-            let names: Vec<&str> = all.iter().map(|p| p.name.as_str()).collect();
-            let near = nandu_base::registry::nearest(name, names.iter().copied());
-            let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
-            let reason = format!("no profile `{name}`; there are {}{hint}", names.join(", "));
-            BuildError { key: Some("profile"), reason }
-        })
+        profiles::named(HddProfile::all(), name, |profile| &profile.name)
     }
 
     /// One revolution.

@@ -4,6 +4,7 @@
 //! [`PROFILES`].
 
 use super::FlashPower;
+use crate::profiles;
 use nandu_base::{BuildError, ByteLen, Span};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -67,23 +68,13 @@ pub struct SlcFigures {
 impl Profile {
     /// All profiles, in the order of the list. They are read once: every start of a drive asks for one.
     pub fn all() -> &'static [Profile] {
-        static ALL: LazyLock<Vec<Profile>> = LazyLock::new(|| {
-            let parse = |text: &&str| toml::from_str(text).expect("a profile that ships is well formed");
-            PROFILES.iter().map(parse).collect()
-        });
+        static ALL: LazyLock<Vec<Profile>> = LazyLock::new(|| profiles::read(PROFILES));
         &ALL
     }
 
     /// The profile of this name.
     pub fn named(name: &str) -> Result<Profile, BuildError> {
-        let all = Profile::all();
-        all.iter().find(|p| p.name == name).cloned().ok_or_else(|| {
-            let names: Vec<&str> = all.iter().map(|p| p.name.as_str()).collect();
-            let near = nandu_base::registry::nearest(name, names.iter().copied());
-            let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
-            let reason = format!("no profile `{name}`; there are {}{hint}", names.join(", "));
-            BuildError { key: Some("profile"), reason }
-        })
+        profiles::named(Profile::all(), name, |profile| &profile.name)
     }
 
     /// Time of one page over the channel, rounded up to a nanosecond.

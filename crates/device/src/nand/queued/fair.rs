@@ -79,10 +79,8 @@ pub(crate) struct Fair {
     running: [Option<(Entry, Instant)>; 2],
     /// What the scheduler sent while another one ran, and whether operations of several tenants waited then.
     in_hand: Option<(Entry, bool)>,
-    /// Until when the scheduler leaves the die idle.
-    idle_until: Option<Instant>,
-    /// Whom it awaits.
-    awaited: TenantId,
+    /// Until when the scheduler leaves the die idle, and whom it awaits.
+    idle_until: Option<(Instant, TenantId)>,
     /// Since when the die stands idle because it said so, and for whose next operation.
     stands: Option<(Instant, TenantId)>,
     /// How long it has stood so in all.
@@ -112,7 +110,6 @@ impl Fair {
             running: [None; 2],
             in_hand: None,
             idle_until: None,
-            awaited: TenantId::SYSTEM,
             stands: None,
             idle_time: Span::ZERO,
             said_until: Instant::ZERO,
@@ -196,10 +193,11 @@ impl Fair {
         debug_assert!(self.running.iter().all(Option::is_none), "a die that is free runs nothing");
         if self.in_hand.is_none() {
             self.in_hand = self.sent(now);
-            self.stands = self.idle_until.map(|_| (now, self.awaited));
-            let said = self.idle_until.map_or(Span::ZERO, |until| until.since(now));
-            self.said_until = self.said_until.later(self.idle_until.unwrap_or(Instant::ZERO));
-            self.longest_idle = self.longest_idle.longer(said);
+            self.stands = self.idle_until.map(|(_, tenant)| (now, tenant));
+            if let Some((until, _)) = self.idle_until {
+                self.said_until = self.said_until.later(until);
+                self.longest_idle = self.longest_idle.longer(until.since(now));
+            }
         }
         let (entry, is_contended) = self.in_hand.take()?;
         self.running[0] = Some((entry, NEVER));
@@ -218,7 +216,7 @@ impl Fair {
                 Some((self.pending.take(slot), is_contended))
             }
             Next::Until(at, tenant) => {
-                (self.idle_until, self.awaited) = (Some(at), tenant);
+                self.idle_until = Some((at, tenant));
                 None
             }
             Next::Nothing => {
@@ -266,7 +264,7 @@ impl Fair {
     pub fn looks_again(&mut self, now: Instant) -> Option<Instant> {
         self.settle(now);
         let comes = self.coming.peek().map(|Reverse(coming)| coming.ready);
-        let until = self.idle_until.filter(|&at| at > now && self.in_hand.is_none());
+        let until = self.idle_until.map(|(at, _)| at).filter(|&at| at > now && self.in_hand.is_none());
         comes.into_iter().chain(until).min()
     }
 
@@ -287,7 +285,7 @@ impl Fair {
             _ if self.in_hand.is_some() => Some(Instant::ZERO),
             (0, _) => comes,
             (_, None) => Some(Instant::ZERO),
-            (_, Some(until)) => Some(comes.map_or(until, |at| at.min(until))),
+            (_, Some((until, _))) => Some(comes.map_or(until, |at| at.min(until))),
         }
     }
 

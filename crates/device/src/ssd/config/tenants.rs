@@ -284,10 +284,7 @@ impl SsdConfig {
                 let books = vec![books; layout.planes as usize];
                 let turns = vec![turns; shares.len()];
                 let mut tenants = Tenants::new(table, turns, starts, policy, books, Vec::new());
-                let floor = |(share, needed): (&Share, &u64)| match share.blocks {
-                    0 => 0,
-                    _ => share.reserved + needed.div_ceil(dealing.row()) as u32,
-                };
+                let floor = |(share, needed): (&Share, &u64)| dealing.floor(*share, *needed);
                 tenants.floors = shares.iter().zip(&needed).map(floor).collect();
                 tenants.dealing = self.max_tenants.map(|_| dealing);
                 let map_blocks = (0..layout.planes).flat_map(|_| map_blocks.clone()).collect();

@@ -102,11 +102,12 @@ impl Dealing {
         u64::from(share.blocks.saturating_sub(share.reserved)) * self.row()
     }
 
-    /// Units of each group without which the pages of a tenant with this share, one of so many tenants, have no room.
-    pub(super) fn floor(&self, share: Share, pages: u32, tenants: usize) -> u32 {
+    /// Units of each group without which the pages of a tenant with this share have no room;
+    /// `needed` valid pages are what they may come to.
+    pub fn floor(&self, share: Share, needed: u64) -> u32 {
         match share.blocks {
             0 => 0,
-            _ => share.reserved + self.needed(pages, tenants).div_ceil(self.row()) as u32,
+            _ => share.reserved + needed.div_ceil(self.row()) as u32,
         }
     }
 
@@ -305,12 +306,12 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     /// Gives a tenant the units for so many pages, or takes those away that it has too many of; they are erased.
     pub(super) fn set_units(&mut self, tenant: usize, pages: u32, dealing: &Dealing) {
         let share = dealing.share(pages);
-        let floor = dealing.floor(share, pages, self.tenants_mut().len());
-        let due: Vec<u32> =
-            (0..dealing.groups).map(|group| self.due_with(group, tenant, share, floor)).collect();
+        let floor = dealing.floor(share, dealing.needed(pages, self.tenants_mut().len()));
         self.tenants_mut().floors[tenant] = floor;
         self.blocks.change_share(tenant as u32, share);
-        for (group, units) in (0..dealing.groups).zip(due) {
+        for group in 0..dealing.groups {
+            let due = self.due_in(group);
+            let units = due[tenant];
             let tenants = self.tenants_mut();
             let contribution = tenants.policy.contribution(units);
             let before = tenants.books[group as usize].accounts()[tenant].allocated;
@@ -318,7 +319,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             let pool = tenants.pool(group, tenant);
             self.blocks.give_erased(pool, i64::from(units) - i64::from(before));
             self.blocks.planes[pool as usize].valid_max -= (share.blocks - units) * dealing.pages;
-            self.give_what_is_due(group);
+            self.give_what_is_due(group, &due);
             self.give_map_units(pool, dealing.map_of(pages));
             self.slc.iter_mut().for_each(|slc| slc.set_fixed(pool, dealing.slc_of(share.blocks)));
         }
@@ -366,7 +367,8 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let tenants = self.tenants_mut();
         let shares: Vec<Share> = table.parts().iter().map(|part| dealing.share(part.held())).collect();
         tenants.starts = shares.iter().map(|share| dealing.start_of(share.blocks)).collect();
-        let floor = |(share, part): (&Share, &Part)| dealing.floor(*share, part.held(), shares.len());
+        let floor =
+            |(share, part): (&Share, &Part)| dealing.floor(*share, dealing.needed(part.held(), shares.len()));
         tenants.floors = shares.iter().zip(table.parts()).map(floor).collect();
         let units = shares.iter().map(|share| share.blocks).collect();
         let books = Books::new(units, |units| tenants.policy.contribution(units));

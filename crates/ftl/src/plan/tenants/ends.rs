@@ -61,30 +61,48 @@ fn due(shares: &[Share], floors: &[u32], good: u32) -> Vec<u32> {
 }
 
 impl<M: Mapping, F: Flash> Planner<M, F> {
-    /// Units of a group that a tenant has once it has this share.
-    pub(super) fn due_with(&mut self, group: u32, tenant: usize, share: Share, floor: u32) -> u32 {
-        let good = self.blocks.good_blocks(group * self.blocks.pools_per_plane());
-        let (mut shares, mut floors) = (self.blocks.shares().to_vec(), self.tenants_mut().floors.clone());
-        (shares[tenant], floors[tenant]) = (share, floor);
-        due(&shares, &floors, good)[tenant]
+    /// Good units of a group.
+    fn good_in(&self, group: u32) -> u32 {
+        self.blocks.good_blocks(group * self.blocks.pools_per_plane())
     }
 
-    /// A deal has changed what is due to each: those that had fewer units than they were made with get what is nobody's now.
-    pub(super) fn give_what_is_due(&mut self, group: u32) {
-        let good = self.blocks.good_blocks(group * self.blocks.pools_per_plane());
-        let shares = self.blocks.shares().to_vec();
-        let pages = self.blocks.layout().pages;
-        let due = due(&shares, &self.tenants_mut().floors, good);
+    /// Units of a group that are due to each tenant.
+    pub(super) fn due_in(&self, group: u32) -> Vec<u32> {
+        let tenants = self.tenants.as_deref().expect("only asked for on a drive with tenants");
+        due(self.blocks.shares(), &tenants.floors, self.good_in(group))
+    }
+
+    /// Units of a group that are due to a tenant once it has this share.
+    pub(super) fn due_with(&mut self, group: u32, tenant: usize, share: Share, floor: u32) -> u32 {
+        let (mut shares, mut floors) = (self.blocks.shares().to_vec(), self.tenants_mut().floors.clone());
+        (shares[tenant], floors[tenant]) = (share, floor);
+        due(&shares, &floors, self.good_in(group))[tenant]
+    }
+
+    /// A deal has changed what is `due` to each: those that had fewer units than they were made with get what is nobody's now.
+    pub(super) fn give_what_is_due(&mut self, group: u32, due: &[u32]) {
         for (tenant, &units) in due.iter().enumerate() {
             let tenants = self.tenants_mut();
             let pool = tenants.pool(group, tenant);
-            let account = tenants.books[group as usize].accounts()[tenant];
-            assert!(units >= account.allocated, "I-7: a deal takes from nobody else");
-            let more = tenants.policy.contribution(units) - tenants.policy.contribution(account.allocated);
-            tenants.books[group as usize].set_allocated(tenant, units, account.contribution + more);
-            self.blocks.give_erased(pool, i64::from(units - account.allocated));
-            self.blocks.planes[pool as usize].valid_max += (units - account.allocated) * pages;
+            let before = tenants.books[group as usize].accounts()[tenant].allocated;
+            assert!(units >= before, "I-7: a deal takes from nobody else");
+            self.change_units(group, tenant, units);
+            self.blocks.give_erased(pool, i64::from(units - before));
         }
+    }
+
+    /// A tenant has so many units of a group from here on: what it contributes, and what it may hold, follow.
+    fn change_units(&mut self, group: u32, tenant: usize, units: u32) {
+        let pages = self.blocks.layout().pages;
+        let tenants = self.tenants_mut();
+        let pool = tenants.pool(group, tenant);
+        let account = tenants.books[group as usize].accounts()[tenant];
+        let contribution = (account.contribution + tenants.policy.contribution(units))
+            .saturating_sub(tenants.policy.contribution(account.allocated))
+            .min(units);
+        tenants.books[group as usize].set_allocated(tenant, units, contribution);
+        let p = &mut self.blocks.planes[pool as usize];
+        p.valid_max = p.valid_max + units * pages - account.allocated * pages;
     }
 
     /// A unit was erased: takes it out of use when it has come to its number of erases and somebody can do without.
@@ -108,7 +126,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     }
 
     fn payer_in(&mut self, group: u32) -> Payer {
-        let good = self.blocks.good_blocks(group * self.blocks.pools_per_plane());
+        let good = self.good_in(group);
         let tenants = self.tenants_mut();
         payer(&tenants.books[group as usize], &tenants.floors, good)
     }
@@ -128,18 +146,11 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
 
     /// A tenant has a unit of a group less from here on.
     fn take_unit(&mut self, group: u32, tenant: usize) {
-        let pages = self.blocks.layout().pages;
         let tenants = self.tenants_mut();
-        let pool = tenants.pool(group, tenant);
-        if tenants.planted.end_not_charged {
-            return;
+        if !tenants.planted.end_not_charged {
+            let units = tenants.books[group as usize].accounts()[tenant].allocated;
+            self.change_units(group, tenant, units - 1);
         }
-        let account = tenants.books[group as usize].accounts()[tenant];
-        let less = account.allocated - 1;
-        let fewer = tenants.policy.contribution(account.allocated) - tenants.policy.contribution(less);
-        let contribution = account.contribution.saturating_sub(fewer).min(less);
-        tenants.books[group as usize].set_allocated(tenant, less, contribution);
-        self.blocks.planes[pool as usize].valid_max -= pages;
     }
 
     /// At a start, before loans are settled: takes the erased units out of use that have come to their number, as far as what the tenants hold

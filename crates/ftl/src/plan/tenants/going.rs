@@ -60,7 +60,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             }
         }
         let share = dealing.share(part.live);
-        let floor = dealing.floor(share, part.live, self.tenants_mut().len());
+        let floor = dealing.floor(share, dealing.needed(part.live, self.tenants_mut().len()));
         for (group, &pool) in (0..dealing.groups).zip(&pools) {
             let units = self.due_with(group, tenant, share, floor);
             self.blocks.planes[pool as usize].valid_max =

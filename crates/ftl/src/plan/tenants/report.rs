@@ -80,7 +80,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         Ok(())
     }
 
-    /// The part of I-7 about erased units: all of a group's are some tenant's, or nobody's.
+    /// The part of I-7 about erased units: all of a group's are some tenant's, or nobody's, and each tenant has what is due to it.
     fn check_erased(
         &self,
         group: u32,
@@ -91,7 +91,13 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let there =
             self.blocks.layout().plane_blocks(group).filter(|block| free.contains(block)).count() as u32;
         let good = self.blocks.good_blocks(group * self.blocks.pools_per_plane());
-        let given: u32 = books.accounts().iter().map(|account| account.allocated).sum();
+        let each: Vec<u32> = books.accounts().iter().map(|account| account.allocated).collect();
+        let due = self.due_in(group);
+        if each != due {
+            let what = format!("in group {group} tenants have {each:?} units, and {due:?} are due to them");
+            return Err(Violation { invariant: "I-7", what });
+        }
+        let given: u32 = each.iter().sum();
         let owned: u32 = erased.iter().sum();
         if given > good || owned + (good - given) != there {
             let what = format!(
