@@ -22,6 +22,14 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// A start of a set that is there.
+pub const PLAIN: OpenOptions =
+    OpenOptions { create: false, alone: false, assume_clean: false, salvage: false };
+/// A start that makes the set.
+pub const CREATE: OpenOptions = OpenOptions { create: true, ..PLAIN };
+/// A start without a member that is not there.
+pub const ALONE: OpenOptions = OpenOptions { alone: true, ..PLAIN };
+
 /// Each of these planted faults is found, be it by an assertion of the machine. As many at a time as there are processors: one that is hard to
 /// find takes long.
 pub fn all_found(plants: Vec<&'static str>, find: impl Fn(&'static str) -> Option<String> + Sync) {

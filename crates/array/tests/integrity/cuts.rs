@@ -1,6 +1,7 @@
 //! Cuts at every step: each story is told again and again, and the power is cut one event later every time.
 
-use crate::world::{CREATE, Setup, World};
+use crate::harness::CREATE;
+use crate::world::{Setup, World};
 use nandu_base::{Op, Rng};
 
 /// Writes of several regions over each other, with trims, flushes, FUA and a rest that is long enough for a round.

@@ -1,6 +1,7 @@
 //! Damage to data and to each kind of record: refused, mended, or unreadable; never wrong.
 
-use crate::world::{CREATE, PAGE, Setup, World};
+use crate::harness::CREATE;
+use crate::world::{PAGE, Setup, World};
 use nandu_base::{ErrorKind, Notice, OpenError, OpenOptions};
 
 fn world(seed: u64) -> World {

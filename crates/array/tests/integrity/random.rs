@@ -1,6 +1,7 @@
 //! Random lives: requests of every kind, cuts, deaths, losses of the device, failed writes and flushes.
 
-use crate::world::{CREATE, Setup, World};
+use crate::harness::CREATE;
+use crate::world::{Setup, World};
 use nandu_base::{Op, Rng, Span};
 
 fn live(setup: Setup, steps: u32) -> Result<World, String> {

@@ -1,6 +1,7 @@
 //! The device goes and comes back, as it was, as another one, or while the machine is being closed.
 
-use crate::world::{CREATE, PAGE, Setup, World};
+use crate::harness::CREATE;
+use crate::world::{PAGE, Setup, World};
 use nandu_base::{ErrorKind, Notice, OpenOptions, Rng};
 
 fn written(seed: u64) -> World {

@@ -2,12 +2,10 @@
 
 use crate::harness::{self, Subject};
 use nandu_array::integrity::IntegrityConfig;
-use nandu_base::{ByteLen, DeviceConfig, OpenOptions, Span};
+use nandu_base::{ByteLen, DeviceConfig, Span};
 use std::collections::BTreeSet;
 
 pub type World = harness::World<Setup>;
-pub const CREATE: OpenOptions =
-    OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
 /// Bytes of the disk: three regions of blocks of 512 B.
 pub const SIZE: u64 = 1_300 << 10;
 pub const PAGE: u64 = 4096;

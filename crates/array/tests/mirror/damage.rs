@@ -3,11 +3,10 @@
 //! An update of a record leaves the one before it in the other slot. If a damaged record counted for nothing, that older one would be
 //! believed: regions that may differ would not be copied, a leg that was left behind would be current, lost data would be shown as they are.
 
+use crate::harness::CREATE;
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::layout::PAGE;
-use nandu_base::{OpenOptions, Span};
-
-const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
+use nandu_base::Span;
 
 /// A mirror that has served, and that both legs have served.
 fn made(setup: Setup) -> World {

@@ -1,6 +1,7 @@
 //! Stories of legs that fail what they are asked.
 
-use crate::scenarios::{PLAIN, made, ok, quiet, refusal, superblock, until_pair, written};
+use crate::harness::PLAIN;
+use crate::scenarios::{made, ok, quiet, refusal, superblock, until_pair, written};
 use crate::world::{A, B, Setup};
 use nandu_array::mirror::ReadPolicy;
 use nandu_base::{ByteLen, ErrorKind, Op, Span};

@@ -1,7 +1,9 @@
 //! Longer legs: a mirror grows on command and not before, whatever is cut or lost meanwhile.
 
-use crate::maintenance::{CREATE, PLAIN, rested, written};
+use crate::harness::{CREATE, PLAIN};
+use crate::maintenance::rested;
 use crate::random::seeds;
+use crate::scenarios::written;
 use crate::world::{A, B, Setup, World};
 use nandu_array::member::moved::has_moved;
 use nandu_array::mirror::layout::{Layout, read_superblock};

@@ -1,11 +1,11 @@
 //! Single stories of a hetero-mirror: who lags, who freezes, what is exposed.
 
+use crate::harness::CREATE;
+use crate::scenarios::quiet;
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::HeteroConfig;
 use nandu_array::mirror::hetero::{AckMode, DelayOrder, FlushMode, HoldMode, Manager, OnLimit, WaitLimit};
-use nandu_base::{ByteLen, Op, OpenOptions, Span, Stamp};
-
-const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
+use nandu_base::{ByteLen, Op, Span, Stamp};
 
 fn made(setup: Setup) -> World {
     let mut w = World::new(setup);
@@ -32,14 +32,6 @@ fn took(w: &mut World, request: u64) -> u64 {
     let before = w.now.0;
     w.wait(&[request]);
     w.now.0 - before
-}
-
-fn quiet(w: &mut World) {
-    w.run(100_000);
-    w.read_all();
-    w.run(100_000);
-    w.check_equal();
-    assert_eq!(w.wrong, None);
 }
 
 #[test]

@@ -1,29 +1,19 @@
 //! How a mirror is looked after: scrub, replacement, planned swaps, what it says of itself, and the knobs beside them.
 
+use crate::harness::{CREATE, PLAIN};
+use crate::scenarios::written;
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::Failback;
 use nandu_array::mirror::hetero::FlushMode;
 use nandu_array::scrub::OnMismatch;
 use nandu_base::{Admin, AdminError, ByteLen, Health, Notice, Op, OpenError, OpenOptions, Span};
 
-pub(super) const PLAIN: OpenOptions =
-    OpenOptions { create: false, alone: false, assume_clean: false, salvage: false };
-pub(super) const CREATE: OpenOptions =
-    OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
 const SCRUB: Admin = Admin::Scrub { mends: Some(true) };
 
 pub(super) fn made(setup: Setup) -> World {
     let mut w = World::new(setup);
     w.open(CREATE).expect("two blank legs become a mirror");
     w
-}
-
-pub(super) fn written(w: &mut World, first: u64, count: u64) {
-    let a = w.write(first, count);
-    w.wait(&[a]);
-    let f = w.flush();
-    w.wait(&[f]);
-    assert!(w.is_ok(a) && w.is_ok(f));
 }
 
 /// A mirror of 256 KiB, written, with nothing marked.

@@ -4,14 +4,12 @@
 //! An older copy is refused or copied over. What was flushed is shown, or the start says no; and without a copy it
 //! never says no.
 
+use crate::harness::{CREATE, PLAIN};
 use crate::random::seeds;
 use crate::scenarios::refusal;
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::hetero::{AckMode, FlushMode};
 use nandu_base::{OpenOptions, Rng, Span};
-
-const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
-const PLAIN: OpenOptions = OpenOptions { create: false, alone: false, assume_clean: false, salvage: false };
 
 /// How a session ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

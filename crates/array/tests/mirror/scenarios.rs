@@ -1,16 +1,10 @@
 //! Single stories: what must happen in each state, step by step.
 
+use crate::harness::{ALONE, CREATE, PLAIN};
 use crate::world::{A, B, Setup, World};
 use nandu_array::member::InitialSync;
 use nandu_array::mirror::layout::{Superblock, read_superblock};
-use nandu_base::{ByteLen, Content, ErrorKind, Op, OpenError, OpenOptions, Span, Stamp};
-
-pub(super) const PLAIN: OpenOptions =
-    OpenOptions { create: false, alone: false, assume_clean: false, salvage: false };
-pub(super) const CREATE: OpenOptions =
-    OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
-pub(super) const ALONE: OpenOptions =
-    OpenOptions { create: false, alone: true, assume_clean: false, salvage: false };
+use nandu_base::{ByteLen, Content, ErrorKind, Op, OpenError, Span, Stamp};
 
 pub(super) fn made(setup: Setup) -> World {
     let mut w = World::new(setup);

@@ -1,6 +1,7 @@
 //! Options beside maintenance: regions declared ahead, requests under way on a leg, who leads.
 
-use crate::maintenance::{made, rested, written};
+use crate::maintenance::{made, rested};
+use crate::scenarios::{quiet, written};
 use crate::world::{A, B, Setup};
 use nandu_array::mirror::Failback;
 use nandu_array::mirror::hetero::FlushMode;
@@ -19,11 +20,7 @@ fn waits_of_stream(mark_ahead: u32) -> u64 {
         w.wait(&[a]);
     }
     let waits = w.counter("intent_waits") - before;
-    w.run(100_000);
-    w.read_all();
-    w.run(100_000);
-    w.check_equal();
-    assert_eq!(w.wrong, None);
+    quiet(&mut w);
     waits
 }
 
@@ -61,11 +58,7 @@ fn a_leg_gets_as_many_requests_as_it_may() {
     assert_eq!(most[A], 3);
     assert_eq!(most[B], 1);
     assert!(w.counter("leg_a_depth_waits") > 0 && w.counter("leg_b_depth_waits") > 0);
-    w.run(100_000);
-    w.read_all();
-    w.run(100_000);
-    w.check_equal();
-    assert_eq!(w.wrong, None);
+    quiet(&mut w);
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! A leader of a hetero-mirror that fails one write again and again, while the other leg lacks what only the leader has.
 
+use crate::harness::CREATE;
 use crate::scenarios::until_pair;
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::HeteroConfig;
 use nandu_array::mirror::hetero::{AckMode, FlushMode};
 use nandu_base::{ByteLen, ErrorKind, Op, OpenOptions, Span};
-
-const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
 
 /// Leg b answers first, has come back, and is brought up to date for a quarter of a second.
 fn resyncing(seed: u64, change: impl FnOnce(&mut HeteroConfig)) -> World {

@@ -1,12 +1,12 @@
 //! Cuts at every step: each story is told again and again, and the power is cut one event later every time. With the cut,
 //! or with the start after it, any one leg is lost as well.
 
+use crate::harness::CREATE;
 use crate::random::seeds;
 use crate::world::{Setup, World};
 use nandu_base::{Op, OpenOptions, Rng};
 
 type Story = fn(&mut World);
-const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
 
 fn wait(w: &mut World, cookies: &[u64]) {
     if !w.is_over() {

@@ -1,12 +1,12 @@
 //! How a parity array is looked after: scrub, replacement, and what it says of itself.
 
+use crate::harness::PLAIN;
 use crate::scenarios::{done, figures, with_a_lost_sector, world};
 use crate::world::{Setup, World};
 use nandu_array::parity::WriteHole;
 use nandu_array::scrub::OnMismatch;
 use nandu_base::{Admin, AdminError, ByteLen, Health, Notice, OpenOptions, Span};
 
-const PLAIN: OpenOptions = OpenOptions { create: false, alone: false, assume_clean: false, salvage: false };
 const SCRUB: Admin = Admin::Scrub { mends: Some(true) };
 
 /// Three legs of 128 KiB, written, and nothing under way.

@@ -2,17 +2,14 @@
 //! is refused, or counts as missing when the operator says so; what was acknowledged is shown, or the start says
 //! no; and without a copy it never says no.
 
+use crate::harness::{ALONE, CREATE, PLAIN};
 use crate::random::seeds;
 use crate::scenarios::superblock;
 use crate::world::{Setup, World};
 use nandu_array::member::{Gen, State};
 use nandu_array::parity::decide::{believe, old_legs};
 use nandu_array::parity::layout::{OUT, Superblock};
-use nandu_base::{OpenError, OpenOptions, Rng};
-
-const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
-const PLAIN: OpenOptions = OpenOptions { create: false, alone: false, assume_clean: false, salvage: false };
-const ALONE: OpenOptions = OpenOptions { create: false, alone: true, assume_clean: false, salvage: false };
+use nandu_base::{OpenError, Rng};
 
 fn some_writes(w: &mut World, rng: &mut Rng) {
     for _ in 0..rng.between(1, 3) {

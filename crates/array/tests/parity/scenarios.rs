@@ -1,12 +1,11 @@
 //! Single stories with a known end.
 
+use crate::harness::CREATE;
 use crate::world::{Setup, World};
 use nandu_array::member::InitialSync;
 use nandu_array::parity::WriteHole;
 use nandu_array::parity::layout::{EPOCHS, KEPT_EPOCHS, OUT, START_EPOCHS, Superblock};
 use nandu_base::{ByteLen, ErrorKind, OpenOptions, Span};
-
-const CREATE: OpenOptions = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
 
 pub fn world(change: impl FnOnce(&mut Setup)) -> World {
     let mut setup = Setup::small(7);
