@@ -198,11 +198,11 @@ impl Client {
     /// Says good-bye and waits for the end of the stream.
     pub fn disconnect(mut self) {
         self.stream.write_all(&request(cmd::DISC, 0, 0, 0, 0)).expect("the server listens");
-        assert_eq!(self.stream.read(&mut [0; 1]).expect("the server hangs up"), 0);
+        assert_eq!(self.stream.read_to_end(&mut Vec::new()).expect("the server hangs up"), 0);
     }
 
     /// Whether the server has hung up.
     pub fn is_hung_up(&mut self) -> bool {
-        !matches!(self.stream.read(&mut [0; 1]), Ok(1))
+        self.stream.read_exact(&mut [0; 1]).is_err()
     }
 }
