@@ -119,8 +119,14 @@ fn a_missing_name_is_answered_with_the_nearest() {
             "nandu list generators",
         ],
     );
-    refused(&["run", "m.toml", "--trace", "god.spc"], &["no trace file", "did you mean `good.spc`?"]);
-    refused(&["run", "n.toml", "--trace", "uniform"], &["no stack file `n.toml`", "did you mean `m.toml`?"]);
+    refused(
+        &["run", "m.toml", "--trace", "god.spc"],
+        &["neither a trace file nor a generator", "did you mean `good.spc`?"],
+    );
+    refused(
+        &["run", "n.toml", "--trace", "uniform"],
+        &["`n.toml` is neither a stack file nor a built-in stack", "did you mean `m.toml`?"],
+    );
     refused(&["check", "page-mpa"], &["did you mean `page-map`?", "nandu list stacks"]);
     refused(
         &["trace", "generate", "zipf", "x.parquet"],
