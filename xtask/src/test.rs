@@ -210,7 +210,7 @@ fn late_bugs() -> Result<Vec<(String, u32)>, String> {
         let seed = seed.trim().parse().ok().filter(|seed| (1..=SEEDS_PLANTED).contains(seed))?;
         Some((name.to_string(), seed))
     };
-    let wanted = |line| format!("{LATE_BUGS}: `{line}` is no bug and a seed up to {SEEDS_PLANTED}");
+    let wanted = |line| format!("{LATE_BUGS}: `{line}` is not a bug and a seed up to {SEEDS_PLANTED}");
     lines.map(|line| pair(line).ok_or_else(|| wanted(line))).collect()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The list has what was found and replaced once, so that it does not come back. It is searched in README.md, CONTRIBUTING.md and `docs` but for
 //! records of decisions, which keep the words of their date, and CHANGELOG.md likewise; in the help of every command; in descriptions of the
-//! schema; and in the texts of the sources of `crates`, without comments and tests. Names of claims and open points (`C1-2`, `O3-4`) are those of
+//! schema; and in the texts of the sources of `crates`, without comments and tests, where `X is no Y` is not said either. Names of claims and open points (`C1-2`, `O3-4`) are those of
 //! experiments: elsewhere they stand only as a link to the page that says what they mean.
 //!
 //! Names come from four tables. Options of commands and of stack files that were renamed stand in no document and no message by their old name,
@@ -92,7 +92,9 @@ fn phrases() -> Vec<String> {
         let names_claims = folder.ends_with(CLAIMS);
         for path in sources(&folder.join("src")) {
             for (line, text) in texts(&read(&path)) {
-                let why = phrase(&text).or_else(|| private(&text).filter(|_| !names_claims));
+                let why = phrase(&text)
+                    .or_else(|| negation(&text))
+                    .or_else(|| private(&text).filter(|_| !names_claims));
                 wrong.extend(why.map(|why| at(&path, (line, why))));
             }
         }
@@ -279,6 +281,25 @@ fn phrase(line: &str) -> Option<String> {
     Some(format!("`{}`: write {good}", bad.trim()))
 }
 
+/// Words behind `is no` that compare, or name what cannot be counted.
+const AFTER_NO: [&str; 7] = ["faster", "longer", "loss", "less", "more", "newer", "older"];
+
+/// `X is no Y` and ``there is no Y `x` `` of a message.
+fn negation(text: &str) -> Option<String> {
+    for (at, _) in text.match_indices(" is no ") {
+        let noun = text[at + 7..].split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+        let named = text[at + 7 + noun.len()..].starts_with(" `");
+        if text[..at].ends_with("there") {
+            if named {
+                return Some(format!("`there is no {noun}` before its name: write unknown {noun}"));
+            }
+        } else if !AFTER_NO.contains(&noun) {
+            return Some(format!("`is no {noun}`: write is not a {noun}"));
+        }
+    }
+    None
+}
+
 /// A name of a claim or of an open point that is no link.
 fn private(line: &str) -> Option<String> {
     let bytes = line.as_bytes();
@@ -308,6 +329,21 @@ mod tests {
         let hits: Vec<(usize, String)> = found(text, phrase).collect();
         assert_eq!(hits, [(2, "`hung up on`: write disconnected".to_string())]);
         assert_eq!(phrase("Held against MQSim").is_some(), phrase("held against MQSim").is_some());
+    }
+
+    #[test]
+    fn a_message_says_what_a_value_is_not() {
+        for bad in ["`{text}` is no number", "{} is no power of two", "there is no device `{name}`"] {
+            assert!(negation(bad).is_some(), "{bad}");
+        }
+        for good in [
+            "zeroing is no faster than writing",
+            "there is no `journal` in it",
+            "there is no job beside [global]",
+            "`{text}` is not a number",
+        ] {
+            assert_eq!(negation(good), None, "{good}");
+        }
     }
 
     #[test]

@@ -46,7 +46,10 @@ impl SliceConfig {
             if value.0.is_multiple_of(unit) {
                 return Ok(());
             }
-            Err(BuildError::at(key, format!("{} bytes are no multiple of {} below", value.0, ByteLen(unit))))
+            Err(BuildError::at(
+                key,
+                format!("{} bytes are not a multiple of {} below", value.0, ByteLen(unit)),
+            ))
         };
         whole("offset", self.offset)?;
         let Some(rest) = below.capacity.0.checked_sub(self.offset.0).filter(|&rest| rest > 0) else {

@@ -67,7 +67,7 @@ impl DeviceConfig for StripeConfig {
             let unit = ByteLen(unit(&limits));
             return Err(BuildError::at(
                 "chunk",
-                format!("{} is no multiple of {unit} of the legs", self.chunk),
+                format!("{} is not a multiple of {unit} of the legs", self.chunk),
             ));
         }
         let chunks = cx.children.iter().map(|leg| leg.capacity.0 / chunk).min().unwrap_or(0);

@@ -226,7 +226,7 @@ fn unknown<F: Family>(
     let near = nearest(name, known.clone());
     let near = near.map_or_else(|| ".".into(), |near| format!("; did you mean `{near}`?"));
     let all = known.collect::<Vec<_>>().join(", ");
-    BuildError::at(key, format!("there is no {} `{name}`{near} Known: {all}", F::NAME))
+    BuildError::at(key, format!("unknown {} `{name}`{near} Known: {all}", F::NAME))
 }
 
 impl<F: Family> Clone for Chosen<F> {

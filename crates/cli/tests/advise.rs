@@ -388,5 +388,5 @@ fn two_results_are_held_against_each_other() {
         assert!(bad.code == 2 && bad.err.contains(why), "{}", bad.err);
     }
     let gone = nandu_in(folder.path(), &["diff", "a.json", "a.json", "--report", "b.json"]);
-    assert!(gone.code == 2, "a result is no page: {}", gone.err);
+    assert!(gone.code == 2, "a result is not a page: {}", gone.err);
 }

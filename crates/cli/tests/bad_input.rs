@@ -113,12 +113,25 @@ fn refused(args: &[&str], expected: &[&str]) {
 fn a_missing_name_is_answered_with_the_nearest() {
     refused(
         &["run", "m.toml", "--trace", "unifrom"],
-        &["no generator `unifrom`", "did you mean the generator `uniform`?", "nandu list generators"],
+        &[
+            "`unifrom` is neither a trace file nor a generator",
+            "did you mean the generator `uniform`?",
+            "nandu list generators",
+        ],
     );
-    refused(&["run", "m.toml", "--trace", "god.spc"], &["no trace file", "did you mean `good.spc`?"]);
-    refused(&["run", "n.toml", "--trace", "uniform"], &["no stack file `n.toml`", "did you mean `m.toml`?"]);
+    refused(
+        &["run", "m.toml", "--trace", "god.spc"],
+        &["neither a trace file nor a generator", "did you mean `good.spc`?"],
+    );
+    refused(
+        &["run", "n.toml", "--trace", "uniform"],
+        &["`n.toml` is neither a stack file nor a built-in stack", "did you mean `m.toml`?"],
+    );
     refused(&["check", "page-mpa"], &["did you mean `page-map`?", "nandu list stacks"]);
-    refused(&["trace", "generate", "zipf", "x.parquet"], &["no generator `zipf`", "nandu list generators"]);
+    refused(
+        &["trace", "generate", "zipf", "x.parquet"],
+        &["unknown generator `zipf`", "nandu list generators"],
+    );
     refused(
         &["run", "m.toml", "--trace", "uniform", "--gen", "reqests=9"],
         &["no parameter `reqests`", "did you mean `requests`?"],
@@ -268,11 +281,11 @@ fn numbers_that_are_too_large_name_the_largest() {
     for (args, why) in [
         (&["--limit", "10", "--time-scale", "100000000000000"][..], "the largest factor is --time-scale"),
         (&["--gen", "requests=1e16", "--gen", "interarrival=1ns"], "generator uniform: "),
-        (&["--gen", "requests=1.5"], "generator uniform: requests: `1.5` is no whole number"),
+        (&["--gen", "requests=1.5"], "generator uniform: requests: `1.5` is not a whole number"),
         (&["--limit", "1e3", "--repeat", "4294967295", "--time-scale", "100"], "at most --repeat 32307251"),
         (&["--limit", "10", "--time-scale", "1e-300"], "`1e-300` is too small"),
         (&["--limit", "10", "--repeat", "1e12"], "`1e12` is more than 4294967295"),
-        (&["--limit", "10", "--repeat", "1.5"], "`1.5` is no whole number"),
+        (&["--limit", "10", "--repeat", "1.5"], "`1.5` is not a whole number"),
     ] {
         let ran = run(args);
         assert!(ran.code == 2 && ran.err.contains(why), "{args:?}: {} {}", ran.code, ran.err);
@@ -380,7 +393,7 @@ fn a_workload_that_cannot_be_is_refused() {
         ),
         ("trace = \"t.csv\"\ncolumns = \"op,size\"\n", "columns: `op,size`: `offset` is missing"),
         ("trace = \"t.csv\"\ncolumns = \"none.toml\"\n", "columns: none.toml: "),
-        ("trace = \"bad.toml\"\ntrace_format = \"cps\"\n", "no trace format `cps`"),
+        ("trace = \"bad.toml\"\ntrace_format = \"cps\"\n", "unknown trace format `cps`"),
     ] {
         std::fs::write(folder.path().join("bad.toml"), with_workload(source)).unwrap();
         for command in ["check", "run"] {
@@ -407,10 +420,10 @@ fn a_share_of_a_run_that_ends_by_time_is_refused_as_a_warm_up() {
 #[test]
 fn what_would_be_ignored_or_misread_is_refused() {
     refused(&["reproduce", "shared-space", "--quick", "--trace", "foo=x"], &["no load is called `foo`"]);
-    refused(&["reproduce", "tpc-ftl", "--trace", "financial1=nowhere"], &["there is no file `nowhere`"]);
+    refused(&["reproduce", "tpc-ftl", "--trace", "financial1=nowhere"], &["no such file `nowhere`"]);
     refused(&["run", "memory", "--trace", "uniform", "--request-log", "-"], &["/dev/stdout"]);
     refused(&["trace", "mrc", "uniform", "--jobs", "0"], &["--jobs"]);
-    refused(&["trace", "mrc", "uniform", "--policy", "foo"], &["there is no replacement `foo`. Known: lru"]);
+    refused(&["trace", "mrc", "uniform", "--policy", "foo"], &["unknown replacement `foo`. Known: lru"]);
     refused(&["advise", "uniform", "--p99", "2"], &["`2` has no unit", "25 us"]);
     let sweep = [
         "sweep",
@@ -422,7 +435,7 @@ fn what_would_be_ignored_or_misread_is_refused() {
         "--minimise",
         "p99",
     ];
-    refused(&[&sweep[..], &["--from", "nosuch"]].concat(), &["nosuch: there is no such folder", "--out"]);
+    refused(&[&sweep[..], &["--from", "nosuch"]].concat(), &["nosuch: no such folder", "--out"]);
     for size in ["size=0", "size=513"] {
         refused(&["run", "memory", "--trace", "uniform", "--gen", size], &["size: a request is 512 B"]);
     }

@@ -139,7 +139,7 @@ fn pages_of_the_manual_can_be_set() {
     let file = std::fs::read_to_string(folder.path().join("pages/nandu-serve.1")).expect("it is there");
     assert_eq!((one.code, one.out), (0, file));
     let unknown = nandu_in(folder.path(), &["man", "serv"]);
-    assert!(unknown.code == 2 && unknown.err.contains("there is no command `serv`"), "{}", unknown.err);
+    assert!(unknown.code == 2 && unknown.err.contains("unknown command `serv`"), "{}", unknown.err);
     for page in pages {
         let path = folder.path().join("pages").join(&page);
         let set = std::process::Command::new("groff")

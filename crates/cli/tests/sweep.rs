@@ -187,10 +187,10 @@ fn what_is_wrong_is_refused_before_anything_runs() {
         (&["--axis", "device.ssd.planes_per_die=1,2", "--bound", "p99<=5"], "needs a unit"),
         (
             &["--axis", "device.ssd.planes_per_die=1,2", "--minimise", "ssd.erase"],
-            "there is no figure `ssd.erase`",
+            "unknown metric `ssd.erase`",
         ),
         (&["--axis", "device.ssd.planes_per_die=1,2", "--shard", "3/3"], "I from 0 to N-1"),
-        (&["--axis", "device.ssd.planes_per_die=1,2", "--search", "lucky"], "no search `lucky`"),
+        (&["--axis", "device.ssd.planes_per_die=1,2", "--search", "lucky"], "unknown search `lucky`"),
         (&["--axis", "device.ssd.planes_per_die=1,2", "--from", "nowhere"], "nowhere"),
     ];
     for (args, why) in cases {

@@ -157,7 +157,7 @@ impl BlockLeaf {
             let align = ByteLen(u64::from(limits.align));
             return Err(BuildError::at(
                 "size",
-                format!("{} bytes are no multiple of the sector of {align}", size.0),
+                format!("{} bytes are not a multiple of the sector of {align}", size.0),
             ));
         }
         if spec.latency > Span::from_secs(3600) {

@@ -85,7 +85,7 @@ fn missing(name: &str) -> Failure {
     let near = nearest(name, BUILTIN.iter().map(|b| b.0));
     let near = near.map(str::to_string).or_else(|| crate::source::nearest_file(Path::new(name), &["toml"]));
     let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
-    Failure::input(format!("there is no stack file `{name}` and no built-in stack of that name{hint}"))
+    Failure::input(format!("`{name}` is neither a stack file nor a built-in stack{hint}"))
         .with_help("`nandu list stacks` shows the built-in stacks")
 }
 

@@ -153,7 +153,7 @@ impl Replay {
                     || format!("known: {}", KEYS.join(", ")),
                     |n| format!("did you mean `{n}`?"),
                 );
-                return Err(format!("there is no such key; {hint}"));
+                return Err(format!("unknown key; {hint}"));
             }
         }
         let paces = [
@@ -323,7 +323,7 @@ fn bad_lines(word: &str) -> Result<BadLines, String> {
 }
 
 fn whole(text: &str) -> String {
-    format!("`{text}` is no whole number")
+    format!("`{text}` is not a whole number")
 }
 
 fn within(text: &str, least: u32, most: u32) -> Result<u32, String> {
@@ -356,7 +356,7 @@ pub fn precondition(text: &str) -> Result<Precondition, String> {
 /// # Errors
 /// It is not.
 pub fn count(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no whole number; write for example 24000, 24_000 or 2.4e4");
+    let wrong = || format!("`{text}` is not a whole number; write for example 24000, 24_000 or 2.4e4");
     let digits = text.trim().replace('_', "");
     let (mantissa, exponent) = digits.split_once(['e', 'E']).unwrap_or((&digits, "0"));
     let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -501,7 +501,7 @@ mod tests {
     #[test]
     fn what_is_wrong_in_the_table_has_its_key() {
         for (text, why) in [
-            ("tarce = \"x\"", "s.toml: [load] `tarce`: there is no such key; did you mean `trace`?"),
+            ("tarce = \"x\"", "s.toml: [load] `tarce`: unknown key; did you mean `trace`?"),
             ("iodepth = [1]", "s.toml: [load] `iodepth`: a text or a number is expected"),
             ("gen = 7", "s.toml: [load] `gen`: a table is expected"),
             ("iodepth = 0", "s.toml: [load] `iodepth`: 0 is not from 1 to 65536"),

@@ -249,7 +249,7 @@ fn missing(name: &str) -> Failure {
     let generator = nearest(name, SYNTHS.map(|s| s.name)).map(|g| format!("the generator `{g}`"));
     let near = generator.or_else(|| nearest_file(Path::new(name), &[]).map(|file| format!("`{file}`")));
     let hint = near.map_or_else(String::new, |n| format!("; did you mean {n}?"));
-    Failure::input(format!("there is no trace file and no generator `{name}`{hint}"))
+    Failure::input(format!("`{name}` is neither a trace file nor a generator{hint}"))
         .with_help("`nandu list generators` shows the generators, `nandu list formats` the formats of files")
 }
 

@@ -19,7 +19,7 @@ pub fn where_shown(plant: &str, registry: &Registry) -> Result<&'static str, Fai
     }
     let near = nearest(plant, registry.plants().map(|p| p.name));
     let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
-    Err(Failure::input(format!("--inject-bug {plant}: there is no such bug{hint}"))
+    Err(Failure::input(format!("--inject-bug {plant}: unknown bug{hint}"))
         .with_help("`nandu list bugs` shows them"))
 }
 

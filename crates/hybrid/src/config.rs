@@ -347,7 +347,7 @@ impl HybridConfig {
             let align = ByteLen(u64::from(below.align));
             return Err(BuildError::at(
                 "page_size",
-                format!("{} is no multiple of the {align} of `{key}`", self.page_size),
+                format!("{} is not a multiple of the {align} of `{key}`", self.page_size),
             ));
         }
         if !unit.is_multiple_of(page) || unit < 4 * page {

@@ -153,7 +153,7 @@ impl FromStr for Setting {
                 target => target.map(Setting::TargetLatency),
             },
             Some((key, _)) => Err(format!(
-                "there is no setting `{key}`; there are: weight, rbps, wbps, riops, wiops, target_latency"
+                "unknown setting `{key}`; there are: weight, rbps, wbps, riops, wiops, target_latency"
             )),
         };
         parsed.map_err(|why| NoSetting { text: text.chars().take(80).collect(), why })
@@ -182,7 +182,7 @@ impl fmt::Display for Setting {
 pub enum NoCommand {
     /// None begins so, or it has other words behind it.
     #[error(
-        "`{line}` is no command; use `status`, `metrics`, `stop`, `fail LEG [--force]`, `add LEG`, `replace LEG [with FILE]`, `grow [DEVICE]`, `set-leader LEG`, \
+        "`{line}` is not a command; use `status`, `metrics`, `stop`, `fail LEG [--force]`, `add LEG`, `replace LEG [with FILE]`, `grow [DEVICE]`, `set-leader LEG`, \
          `scrub DEVICE [repair|check|stop]`, `accept-loss DEVICE`, `set TENANT weight=300 rbps=max`, `tenant add DEVICE size=SIZE`, \
          `tenant resize DEVICE NUMBER size=SIZE` or `tenant remove DEVICE NUMBER`"
     )]
@@ -434,7 +434,7 @@ mod tests {
         let set = "set a rbps=2MiB target_latency=5ms".parse::<Command>().unwrap();
         assert_eq!(set.to_string(), "set a rbps=2097152 target_latency=5000000ns");
         let error = "fail".parse::<Command>().unwrap_err();
-        assert!(error.to_string().starts_with("`fail` is no command"));
+        assert!(error.to_string().starts_with("`fail` is not a command"));
         for text in [
             "tenant",
             "tenant add ssd",
@@ -451,7 +451,7 @@ mod tests {
             ("rbps=-1", "a size in a second"),
             ("riops=1.5", "a whole number"),
             ("target_latency=0s", "`max` takes the target away"),
-            ("foo=1", "no setting `foo`; there are: weight"),
+            ("foo=1", "unknown setting `foo`; there are: weight"),
         ];
         for (setting, why) in settings {
             let error = format!("set a {setting}").parse::<Command>().unwrap_err().to_string();

@@ -152,7 +152,7 @@ fn a_stack_file_that_says_the_old_sizes_is_set_right_by_what_lies_on_the_legs() 
     // One leg is away when the set grows: it is lost, so the set does not.
     ask(&server, "fail b").expect("a has everything");
     let no = ask(&server, "grow").expect_err("one leg is out");
-    assert!(no.contains("is no file or block device that is open"), "{no}");
+    assert!(no.contains("is not a file or block device that is open"), "{no}");
     ask(&server, "add b").expect("it is in order");
     is_whole(&server);
     ask(&server, "grow").expect("both are there");

@@ -107,7 +107,7 @@ fn a_leg_that_is_failed_fails_requests_until_it_is_added() {
     let mut client = served.connect("data");
     let send = |line: &str| ctl::send(&served.control, &line.parse().expect("a command"));
     client.write(0, &pattern(0, 4096, 1));
-    assert!(send("fail data").expect_err("an export is no leg").to_string().contains("there are: leg"));
+    assert!(send("fail data").expect_err("an export is not a leg").to_string().contains("there are: leg"));
     assert!(send("add leg").expect_err("it is there").to_string().contains("active already"));
     send("fail leg").expect("it can be failed");
     assert_eq!(client.call(cmd::READ, 0, 0, 512, &[]), Err(5));

@@ -247,7 +247,7 @@ fn a_difference_that_nobody_made_is_found_and_mended() {
     }
     assert!(ask(&server, "scrub m stop").expect_err("it is over").contains("no scrub"));
     assert!(ask(&server, "scrub b").expect_err("a leaf").contains("no such command"));
-    assert!(ask(&server, "scrub x").expect_err("nothing").contains("no device"));
+    assert!(ask(&server, "scrub x").expect_err("nothing").contains("unknown device"));
     server.stop();
 }
 

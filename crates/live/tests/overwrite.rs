@@ -82,7 +82,7 @@ fn a_replacement_that_holds_something_is_refused_and_stays_as_it_is() {
         let no = ask(&server, &format!("replace b with {name}")).expect_err("it is in use");
         assert!(no.contains(what), "{no}");
     }
-    let no = ask(&server, "replace b with /dev/null").expect_err("it is no place for data");
+    let no = ask(&server, "replace b with /dev/null").expect_err("it is not a place for data");
     assert!(no.contains("neither a regular file nor a block device"), "{no}");
     // What is blank is taken: one that is not there, and a short one that is empty or holds zeros.
     put(&dir.path().join("zeros"), 512, &[]);

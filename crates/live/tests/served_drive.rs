@@ -128,7 +128,7 @@ fn tenants_of_a_served_drive_come_grow_and_go_and_survive_kill_9() {
         ("tenant resize ssd 9 size=1MiB", "it has no tenant 9; there are: 1, 2, 3"),
         ("tenant resize ssd 1 size=8MiB", "of the logical pages behind it"),
         ("tenant add as size=1MiB", "tenants that come and go"),
-        ("tenant add nobody size=1MiB", "there is no device `nobody`"),
+        ("tenant add nobody size=1MiB", "unknown device `nobody`"),
     ] {
         let refused = tell(line).expect_err(line);
         assert!(refused.contains(words), "{line}: {refused}");

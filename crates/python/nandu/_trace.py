@@ -130,7 +130,7 @@ class Trace:
             return Trace._of(_nandu.Trace.of_stream(stream_of(), unit_ns=unit_ns, **roles))
         known = data if isinstance(data, Mapping) else getattr(getattr(data, "dtype", None), "names", None)
         if known is None:
-            raise TraceError(f"{label}: {_kind(data)} is no table of columns; {_instead(data)}")
+            raise TraceError(f"{label}: {_kind(data)} is not a table of columns; {_instead(data)}")
         names = [name for name in (time, op, offset, size, stream) if name is not None and name in known]
         columns = []
         for name in names:
@@ -158,7 +158,7 @@ class Trace:
             raise TraceError(f"{label}: there are no requests in it")
         for place, row in enumerate(held):
             if isinstance(row, (str, bytes, Mapping)) or not hasattr(row, "__len__"):
-                raise TraceError(f"{label}: row {place}: {_kind(row)} is no row; {ROW}")
+                raise TraceError(f"{label}: row {place}: {_kind(row)} is not a row; {ROW}")
             if len(row) != len(PARTS):
                 values = "1 value" if len(row) == 1 else f"{len(row)} values"
                 raise TraceError(f"{label}: row {place} has {values}; {ROW}")
@@ -185,7 +185,7 @@ ROW = "a row is a time, an operation, an offset and a size, such as (0, 'read', 
 def _unit(unit: str) -> int:
     """Nanoseconds of a unit of time."""
     if unit not in UNITS:
-        raise InputError(f"`unit`: there is no unit `{unit}` of times; known are {', '.join(UNITS)}")
+        raise InputError(f"`unit`: unknown unit `{unit}` of times; known are {', '.join(UNITS)}")
     return UNITS[unit]
 
 
@@ -230,7 +230,7 @@ def _listed(values: Any) -> Any:
     if isinstance(values, (list, tuple, range)):
         return list(values)
     if isinstance(values, (str, bytes)) or not (hasattr(values, "dtype") or isinstance(values, (array, memoryview))):
-        raise _Wrong(f"{_kind(values)} is no column; a list or an array is")
+        raise _Wrong(f"{_kind(values)} is not a column; a list or an array is")
     return values
 
 
@@ -253,7 +253,7 @@ def _times(values: Any, unit_ns: int) -> tuple[Column, int]:
         # What is no time has the least number.
         missing = (nanoseconds == -(1 << 63)).nonzero()[0]
         if len(missing):
-            raise _Wrong("is no time", int(missing[0]), "NaT")
+            raise _Wrong("is not a time", int(missing[0]), "NaT")
         return _buffer(nanoseconds), 1
     if kind == "f":
         values = values.tolist()
@@ -293,7 +293,7 @@ def _whole(value: Any, row: int) -> int:
     except TypeError:
         if isinstance(value, float) and value.is_integer():
             return int(value)
-        raise _Wrong("is no whole number", row, value) from None
+        raise _Wrong("is not a whole number", row, value) from None
 
 
 def _nanoseconds(value: Any, row: int, unit_ns: int) -> int:
@@ -301,7 +301,7 @@ def _nanoseconds(value: Any, row: int, unit_ns: int) -> int:
     if hasattr(value, "dtype") and value.dtype.kind in "Mm":
         number = int(value.astype(f"{value.dtype.str[:3]}[ns]").astype("int64"))
         if number == -(1 << 63):
-            raise _Wrong("is no time", row, "NaT")
+            raise _Wrong("is not a time", row, "NaT")
         return number
     if isinstance(value, datetime.datetime):
         value = value - datetime.datetime(1970, 1, 1, tzinfo=None if value.tzinfo is None else datetime.timezone.utc)
@@ -312,11 +312,11 @@ def _nanoseconds(value: Any, row: int, unit_ns: int) -> int:
     if not isinstance(value, float):
         return _whole(value, row) * unit_ns
     if not math.isfinite(value):
-        raise _Wrong("is no time", row, value)
+        raise _Wrong("is not a time", row, value)
     exact = Fraction(value) * unit_ns
     nearest = round(exact)
     if abs(exact - nearest) > Fraction(math.ulp(value)) * unit_ns or (unit_ns == 1 and exact != nearest):
-        raise _Wrong("is no whole number of nanoseconds; round it, or say `unit`", row, value)
+        raise _Wrong("is not a whole number of nanoseconds; round it, or say `unit`", row, value)
     return nearest
 
 

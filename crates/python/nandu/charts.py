@@ -127,7 +127,7 @@ KINDS = {"latency": latency, "percentiles": percentiles, "time": time, "path": p
 def drawn(kind: str, results: Mapping[str, Result]) -> Chart:
     """A chart of this kind."""
     if kind not in KINDS:
-        raise InputError(f"there is no chart `{kind}`; known are {', '.join(KINDS)}")
+        raise InputError(f"unknown chart `{kind}`; known are {', '.join(KINDS)}")
     return KINDS[kind](results)
 
 
@@ -156,7 +156,7 @@ def sweep(of_points: Sweep, x: str | None = None, y: str | None = None) -> Chart
     up = y or figures[0]
     for name in (along, up):
         if name not in [*names, *figures]:
-            raise InputError(f"there is no axis or figure `{name}`; known are {', '.join([*names, *figures])}")
+            raise InputError(f"unknown axis or metric `{name}`; known are {', '.join([*names, *figures])}")
     rows = []
     for row in of_points["rows"]:
         cells = dict(zip(names, row["steps"], strict=True))

@@ -74,7 +74,7 @@ RC: dict[str, Any] = {
 def width(paper: str = "usenix", columns: int = 1) -> float:
     """Inches of one or two columns of a paper."""
     if paper not in WIDTHS:
-        raise InputError(f"there is no paper `{paper}`; known are {', '.join(WIDTHS)}")
+        raise InputError(f"unknown paper `{paper}`; known are {', '.join(WIDTHS)}")
     if columns not in (1, 2):
         raise InputError(f"`columns` = {columns}; right is 1 or 2")
     return WIDTHS[paper][columns - 1]
@@ -270,7 +270,7 @@ KINDS = {"latency": latency, "percentiles": percentiles, "time": time, "path": p
 def drawn(kind: str, results: Mapping[str, Result], **of: Any) -> Figure:
     """A figure of this kind."""
     if kind not in KINDS:
-        raise InputError(f"there is no figure `{kind}`; known are {', '.join(KINDS)}")
+        raise InputError(f"unknown figure `{kind}`; known are {', '.join(KINDS)}")
     return KINDS[kind](results, **of)
 
 
@@ -334,9 +334,9 @@ def sweep(of_points: Sweep, x: str | None = None, y: str | None = None, **of: An
     columns = {column["name"]: column["unit"] for column in of_points["columns"]}
     along, up = x or names[0], y or next(iter(columns))
     if along not in names:
-        raise InputError(f"there is no axis `{along}`; known are {', '.join(names)}")
+        raise InputError(f"unknown axis `{along}`; known are {', '.join(names)}")
     if up not in columns:
-        raise InputError(f"there is no figure `{up}` in the sweep; known are {', '.join(columns)}")
+        raise InputError(f"unknown metric `{up}` in the sweep; known are {', '.join(columns)}")
     place, column, unit = names.index(along), list(columns).index(up), columns[up]
     lines: dict[str, list[tuple[str, float]]] = {}
     for row in of_points["rows"]:

@@ -440,7 +440,7 @@ def register(name: str) -> Callable[[C], C]:
         if family is None:
             raise InputError(f"`{name}`: {cls.__name__} derives from none of {', '.join(base.__name__ for base in FAMILIES.values())}")
         if not name or not all(c.isascii() and (c.isalnum() or c == "-") for c in name):
-            raise InputError(f"`{name}` is no name: right are letters, digits and `-`")
+            raise InputError(f"`{name}` is not a name: right are letters, digits and `-`")
         summary = (inspect.getdoc(cls) or cls.__name__).partition("\n")[0] if "__doc__" in vars(cls) else cls.__name__
         draws = [", ".join(f"{key} = {toml_of(value)}" for key, value in draw.items()) for draw in cls.draws]
         schema = json.dumps(_schema(cls))

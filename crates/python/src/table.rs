@@ -104,7 +104,7 @@ fn column(name: String, list: &Bound<'_, PyList>) -> PyResult<Column> {
             Values::Text(offsets, bytes)
         }
         other => {
-            return Err(PyTypeError::new_err(format!("column `{name}`: {other} is no type of a column")));
+            return Err(PyTypeError::new_err(format!("column `{name}`: {other} is not a type of a column")));
         }
     };
     let valid = (missing > 0).then(|| bits(present.into_iter()));

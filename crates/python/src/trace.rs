@@ -91,7 +91,7 @@ impl Roles {
         let wrong = |why: String| Failure { kind: FaultKind::Trace, message: format!("{label}: {why}") };
         let column = |name: &String| {
             let taken = found.iter().find(|(n, _)| n == name).map(|(_, taken)| taken);
-            taken.ok_or_else(|| wrong(format!("there is no column `{name}`")))
+            taken.ok_or_else(|| wrong(format!("unknown column `{name}`")))
         };
         let numbers = |name: &String| match column(name)? {
             Taken::Numbers(all, unit) => Ok((all, *unit)),
@@ -165,7 +165,7 @@ fn op(word: &str) -> Result<Op, String> {
         "w" | "write" => Ok(Op::Write),
         "d" | "t" | "trim" | "discard" => Ok(Op::Trim),
         "f" | "flush" => Ok(Op::Flush),
-        _ => Err(format!("there is no operation `{word}`; known are read, write, trim and flush")),
+        _ => Err(format!("unknown operation `{word}`; known are read, write, trim and flush")),
     }
 }
 

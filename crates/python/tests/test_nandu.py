@@ -272,7 +272,7 @@ def test_times_may_be_dates_and_numbers_of_either_order() -> None:
     days = [datetime.datetime(2026, 1, 1) + datetime.timedelta(microseconds=n) for n in (0, 3, 5)]
     for column in (stamps, list(stamps), stamps - begin, days):
         assert nandu.Trace.table(ROWS | {"time": column}, time="time", unit="s").to_table().to_dict()["time_ns"] == [0, 3000, 5000]
-    with pytest.raises(nandu.TraceError, match="row 1: `time` = 'NaT' is no time"):
+    with pytest.raises(nandu.TraceError, match="row 1: `time` = 'NaT' is not a time"):
         nandu.Trace.table(ROWS | {"time": numpy.array([0, "NaT", 1], "datetime64[s]")}, time="time")
     other = numpy.array(ROWS["offset"], ">i8")
     assert nandu.Trace.table(ROWS | {"offset": other}, time=None).to_table().to_dict()["offset"] == ROWS["offset"]
@@ -288,17 +288,17 @@ def test_what_is_no_table_is_refused_with_what_would_be_one() -> None:
         with pytest.raises(nandu.TraceError, match="all need the same number"):
             nandu.Trace.table({"time_ns": [0, 1, 2]} | ROWS | column)
     for data, right in (
-        (LazyFrame(), r"a LazyFrame is no table.*`collect\(\)`"),
-        ([{"op": "read"}], r"a list is no table.*`Trace.rows` takes rows"),
-        (None, "None is no table.*the Arrow C stream interface"),
-        ({"op": "r", "offset": [0], "size": [512]}, "column `op`: a str is no column"),
+        (LazyFrame(), r"a LazyFrame is not a table.*`collect\(\)`"),
+        ([{"op": "read"}], r"a list is not a table.*`Trace.rows` takes rows"),
+        (None, "None is not a table.*the Arrow C stream interface"),
+        ({"op": "r", "offset": [0], "size": [512]}, "column `op`: a str is not a column"),
         ({"op": ["r"], "offset": numpy.array([0.5]), "size": [512]}, "column `offset`: .*cast them first"),
     ):
         with pytest.raises(nandu.TraceError, match=right):
             nandu.Trace.table(data, time=None)
     for rows, right in (
         ([(0, "read", 4096)], "row 0 has 3 values; a row is a time"),
-        ([{"op": "read"}], "row 0: a dict is no row; a row is a time"),
+        ([{"op": "read"}], "row 0: a dict is not a row; a row is a time"),
         (None, "None holds no rows; a row is a time"),
     ):
         with pytest.raises(nandu.TraceError, match=right):
@@ -383,13 +383,13 @@ def test_what_is_wrong_is_raised_with_its_place() -> None:
     assert isinstance(raised.value, ValueError) and len(raised.value.problems) == 1
     with pytest.raises(nandu.InputError, match="`small-ssd`"):
         nandu.Stack("smal-ssd")
-    with pytest.raises(nandu.TraceError, match="`1.5` is no whole number"):
+    with pytest.raises(nandu.TraceError, match="`1.5` is not a whole number"):
         nandu.run("small-ssd", nandu.Trace.generator("mixed-zipf", requests="1.5"))
     with pytest.raises(nandu.InputError, match="did you mean `iodepth`"):
         nandu.run("small-ssd", zipf(), io_depth=4)
     with pytest.raises(nandu.InputError, match="`rate_iops`: cannot be used with `iodepth`"):
         nandu.run("small-ssd", zipf(), iodepth=4, rate_iops=5)
-    with pytest.raises(nandu.TraceError, match="there is no column `offset`"):
+    with pytest.raises(nandu.TraceError, match="unknown column `offset`"):
         nandu.Trace.table({"op": ["r"], "size": [512]}, time=None)
     with pytest.raises(nandu.TraceError, match="row 1: .*-512"):
         nandu.Trace.table({"op": [0, 1], "offset": [0, -512], "size": [512, 512]}, time=None)
@@ -446,7 +446,7 @@ def test_the_command_is_the_program() -> None:
 
     assert said("--version") == (0, f"nandu {nandu.__version__}\n")
     code, text = said("run", "no-such-stack")
-    assert code == 2 and text.startswith("error: there is no stack file")
+    assert code == 2 and text.startswith("error: `no-such-stack` is neither a stack file")
 
 
 def test_a_stack_is_built_of_classes() -> None:

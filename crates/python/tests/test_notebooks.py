@@ -79,7 +79,7 @@ def test_charts_are_what_altair_draws(tmp_path: Path) -> None:
         assert chart.to_dict()["data"]["values"]
     with pytest.raises(nandu.InputError, match="known are latency"):
         race.chart("pie")
-    with pytest.raises(nandu.InputError, match="no axis or figure `gc`"):
+    with pytest.raises(nandu.InputError, match="unknown axis or metric `gc`"):
         sweep.chart(x="gc")
 
 

@@ -67,7 +67,7 @@ def test_sweeps_and_curves_draw_themselves(sweep: nandu.Sweep) -> None:
     assert up(axes.get_lines()[0]) == first
     (axes,) = sweep.plot(x="kind", y="iops").axes
     assert [text.get_text() for text in axes.get_xticklabels()] == ["greedy", "fifo"]
-    with pytest.raises(nandu.InputError, match="no axis `gc`; known are spare_factor, kind"):
+    with pytest.raises(nandu.InputError, match="unknown axis `gc`; known are spare_factor, kind"):
         sweep.plot(x="gc")
     curves = nandu.mrc(nandu.Trace.generator("mixed-zipf", requests=2000), ["lru", "arc"], [100, 400, 1600])
     (axes,) = curves.plot().axes

@@ -287,7 +287,7 @@ class TakesAnOption(Dftl):
         (LooksWrong, ValueError, "`(lookup|update)` of the policy `wrong-map` answers .* for page [0-9]+, which lies at"),
         (IgnoresMoves, ValueError, "of the policy `wrong-map` (answers|leaves) "),
         (KeepsTheFlash, RuntimeError, "while a method of the map runs, and no longer"),
-        (NamesNoPlace, ValueError, "lies at .*4294967295.*, which is no place"),
+        (NamesNoPlace, ValueError, "lies at .*4294967295.*, which is not a place"),
         (Refuses, nandu.StackError, "`mapping`: `wrong-map`: ValueError: 4096 bytes are too few"),
         (AsksTooFar, IndexError, "translation page 1000000 is none of the map's"),
     ],
@@ -523,7 +523,7 @@ def test_what_cannot_be_registered_is_refused() -> None:
         nandu.register("lru")(own.Lru)
     with pytest.raises(nandu.InputError, match="derives from none"):
         nandu.register("strange")(int)  # type: ignore[type-var]
-    with pytest.raises(nandu.InputError, match="is no name"):
+    with pytest.raises(nandu.InputError, match="is not a name"):
         nandu.register("two words")(own.Lru)
     odd = type("Odd", (own.Lru,), {"line": "page"})
     with pytest.raises(nandu.InputError, match="`line` of `odd` is `page`; known are block, segment"):

@@ -189,7 +189,7 @@ fn overrides_are_named_instead_of_a_line() {
     );
     assert_eq!(
         wrong_with(GOOD, &[("device.part.size.big", "1 MiB")]),
-        "--set device.part.size.big=1 MiB: `device.part.size` in the stack: is no table, so nothing in it can be set"
+        "--set device.part.size.big=1 MiB: `device.part.size` in the stack: is not a table, so nothing in it can be set"
     );
     assert_eq!(
         wrong_with(GOOD, &[("device.part.size", "4096"), ("device.part.offset", "512 KiB")]),

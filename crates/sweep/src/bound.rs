@@ -184,7 +184,7 @@ mod tests {
     fn what_is_no_bound_or_goal_says_why() {
         assert!(bound("p99").unwrap_err().contains("neither `<=` nor `>=`"));
         assert!(bound("p99<=5").unwrap_err().contains("needs a unit: ns, us"));
-        assert!(bound("p98<=5 ms").unwrap_err().contains("there is no figure `p98`"));
+        assert!(bound("p98<=5 ms").unwrap_err().contains("unknown metric `p98`"));
         let goal = |text| Goal::parse(text, &Devices::default()).map_err(|e| e.to_string());
         assert!(goal("p99").unwrap_err().contains("which way"));
         assert!(goal("minimise p99 mean").unwrap_err().contains("one figure"));

@@ -357,11 +357,10 @@ spin_down = ["5"]
         );
         assert!(wrong("values =", "from = 1\nvalues =").contains("none of the three forms"));
         assert!(
-            wrong("ratio = \"0\"", "ration = \"0\"")
-                .contains("there is no axis `ration`; did you mean `ratio`?")
+            wrong("ratio = \"0\"", "ration = \"0\"").contains("unknown axis `ration`; did you mean `ratio`?")
         );
         assert!(wrong("minimise p99", "minimise lifetime").contains("`lifetime` is a goal twice"));
-        assert!(wrong("stack =", "search = \"magic\"\nstack =").contains("no search `magic`"));
+        assert!(wrong("stack =", "search = \"magic\"\nstack =").contains("unknown search `magic`"));
         assert!(read(&format!("a{}", ".a".repeat(300))).unwrap_err().contains("256 dots"));
     }
 

@@ -93,11 +93,8 @@ impl Journal {
         let path = folder.join(NAME);
         let file = File::open(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-                let why = if folder.is_dir() {
-                    "there is no `journal` of a sweep in it"
-                } else {
-                    "there is no such folder"
-                };
+                let why =
+                    if folder.is_dir() { "there is no `journal` of a sweep in it" } else { "no such folder" };
                 refused(folder, why, "name a folder that a sweep was given with --out")
             }
             _ => io(&path)(error),

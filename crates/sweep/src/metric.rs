@@ -97,18 +97,18 @@ impl Kind {
     pub fn read(self, text: &str) -> Result<u64, String> {
         let units = || self.units().iter().map(|u| u.0).collect::<Vec<_>>().join(", ");
         let Some((number, unit)) = Decimal::split(text) else {
-            return Err(format!("`{}` is no number", text.trim()));
+            return Err(format!("`{}` is not a number", text.trim()));
         };
         let Some(&(_, scale)) = self.units().iter().find(|u| u.0 == unit) else {
             return Err(match (unit, self) {
-                (_, Kind::Factor | Kind::Count) => format!("`{unit}` is no unit of a plain number"),
+                (_, Kind::Factor | Kind::Count) => format!("`{unit}` is not a unit of a plain number"),
                 ("", _) => format!("`{number}` needs a unit: {}", units()),
                 _ => format!("`{unit}` is none of the units {}", units()),
             });
         };
-        number
-            .times(scale)
-            .ok_or_else(|| format!("`{}` is no whole number of {}, or is negative", text.trim(), self.unit()))
+        number.times(scale).ok_or_else(|| {
+            format!("`{}` is not a whole number of {}, or is negative", text.trim(), self.unit())
+        })
     }
 }
 
@@ -416,7 +416,7 @@ impl Metric {
         if let Some((name, kind, _)) = plain.iter().find(|p| p.0 == name) {
             return Ok(Metric { name: name.clone(), kind: *kind });
         }
-        let wrong = |right: String| SweepError::bad(place, format!("there is no figure `{name}`"), right);
+        let wrong = |right: String| SweepError::bad(place, format!("unknown metric `{name}`"), right);
         if let Some((tenant, rest)) = name.strip_prefix("tenant.").and_then(|rest| rest.split_once('.')) {
             return match devices.tenants.iter().any(|t| t == tenant) {
                 true if is_latency(rest) => Ok(Metric { name: name.into(), kind: Kind::Time }),
@@ -508,7 +508,7 @@ mod tests {
         assert!(resolve("tenant.db.lifetime").is_err());
         assert_eq!(
             resolve("liftime"),
-            Err("--bound: there is no figure `liftime`; did you mean `lifetime`?".into())
+            Err("--bound: unknown metric `liftime`; did you mean `lifetime`?".into())
         );
         assert!(resolve("disk.spinups").unwrap_err().contains("did you mean `spin_ups`?"));
         assert!(

@@ -74,7 +74,7 @@ pub enum Pace<'a> {
 /// From `from` to `to`, both included: texts in the unit of the ends. Err: what is wrong.
 pub fn range(from: &str, to: &str, pace: Pace<'_>, most: usize) -> Result<Vec<String>, String> {
     let read = |text| -> Result<(Decimal, &str), String> {
-        Decimal::split(text).ok_or_else(|| format!("`{text}` is no number with or without a unit"))
+        Decimal::split(text).ok_or_else(|| format!("`{text}` is not a number with or without a unit"))
     };
     let ((first, unit), (last, last_unit)) = (read(from)?, read(to)?);
     let (Pace::By(text) | Pace::Times(text)) = pace;

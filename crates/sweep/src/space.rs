@@ -135,7 +135,7 @@ fn places(skip: &Skip, axes: &[Axis]) -> Result<Vec<(usize, Vec<usize>)>, SweepE
     for (name, wanted) in &skip.at {
         let Some(axis) = axes.iter().position(|a| a.name == *name) else {
             let right = known(name, axes.iter().map(|a| a.name.as_str()));
-            return Err(SweepError::bad("[[skip]]", format!("there is no axis `{name}`"), right));
+            return Err(SweepError::bad("[[skip]]", format!("unknown axis `{name}`"), right));
         };
         let step = |word: &String| {
             axes[axis].steps.iter().position(|s| s.name == *word).ok_or_else(|| {

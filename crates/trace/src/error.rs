@@ -151,7 +151,7 @@ pub enum TraceError {
         known: String,
     },
     /// There is no format or generator of this name.
-    #[error("there is no {what} `{name}`; known: {known}")]
+    #[error("unknown {what} `{name}`; known: {known}")]
     UnknownName {
         /// "trace format" or "generator".
         what: &'static str,

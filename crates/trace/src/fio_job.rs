@@ -203,12 +203,12 @@ impl Place<'_> {
         let number: Option<u64> = digits.parse().ok();
         let scale = power(letter).and_then(|power| base.checked_pow(power as u32));
         number.zip(scale).and_then(|(n, scale)| n.checked_mul(scale)).ok_or_else(|| {
-            self.wrong(s.line, s.key, format!("`{}` is no size; write for example 4k, 16m or 1g", s.value))
+            self.wrong(s.line, s.key, format!("`{}` is not a size; write for example 4k, 16m or 1g", s.value))
         })
     }
 
     fn whole(&self, s: &Setting<'_>) -> Result<u64, TraceError> {
-        s.value.parse().map_err(|_| self.wrong(s.line, s.key, format!("`{}` is no whole number", s.value)))
+        s.value.parse().map_err(|_| self.wrong(s.line, s.key, format!("`{}` is not a whole number", s.value)))
     }
 
     fn percent(&self, s: &Setting<'_>) -> Result<u64, TraceError> {
@@ -248,7 +248,7 @@ impl Place<'_> {
             self.wrong(
                 s.line,
                 s.key,
-                format!("`{}` is no time up to 52 days; write for example 30, 500ms or 2m", s.value),
+                format!("`{}` is not a time up to 52 days; write for example 30, 500ms or 2m", s.value),
             )
         })
     }
@@ -900,15 +900,15 @@ mod tests {
             ("[a]\nbssplit=4k/60:8k/60\n", "job.fio:2: bssplit: the shares add up to 120"),
             ("[a]\nrate=1m,2m\n", "job.fio:2: rate: rates apart"),
             ("[a]\nkb_base=1\n", "job.fio:2: kb_base: `1`: it is 1000 or 1024"),
-            ("[a]\nsize=4kk\n", "job.fio:2: size: `4kk` is no size"),
-            ("[a]\nrate_iops=many\n", "job.fio:2: rate_iops: `many` is no whole number"),
-            ("[a]\nruntime=5y\n", "job.fio:2: runtime: `5y` is no time"),
+            ("[a]\nsize=4kk\n", "job.fio:2: size: `4kk` is not a size"),
+            ("[a]\nrate_iops=many\n", "job.fio:2: rate_iops: `many` is not a whole number"),
+            ("[a]\nruntime=5y\n", "job.fio:2: runtime: `5y` is not a time"),
             ("[a]\nrandom_distribution=pareto:0.9\n", "random_distribution: `pareto:0.9`"),
             (
                 "[a]\nnumjobs=4\n",
                 "job.fio:2: numjobs: 4 jobs at the same time are not read, one is; make each a [workload.NAME]",
             ),
-            ("[a]\nnumjobs=many\n", "job.fio:2: numjobs: `many` is no whole number"),
+            ("[a]\nnumjobs=many\n", "job.fio:2: numjobs: `many` is not a whole number"),
             ("[a]\nsize=50%\n", "job.fio:2: size: `50%`: shares of the device are not read"),
             ("[a]\n[b]\n", "job.fio:2: b: a second job"),
             ("bs=4k\n[a]\n", "job.fio:1: bs: it stands before"),

@@ -150,7 +150,7 @@ pub fn write(edits: &[Edit]) -> Result<Places, String> {
             }
             (_, true) => bytes,
             (_, false) => {
-                let text = String::from_utf8(bytes).map_err(|_| format!("{file} is no text"))?;
+                let text = String::from_utf8(bytes).map_err(|_| format!("{file} is not text"))?;
                 let (changed, places) = changed(file, &text, &mine);
                 lines.insert(file.to_string(), places);
                 changed.into_bytes()

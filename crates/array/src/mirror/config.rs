@@ -284,7 +284,7 @@ impl MirrorConfig {
             return Err(BuildError::at("legs", "both legs are the same device"));
         }
         if !self.region_size.0.is_power_of_two() {
-            return Err(BuildError::at("region_size", format!("{} is no power of two", self.region_size)));
+            return Err(BuildError::at("region_size", format!("{} is not a power of two", self.region_size)));
         }
         between("region_size", self.region_size.0, 64 << 10, 64 << 20, " B")?;
         between("bitmap_delay", self.bitmap_delay.0, 1_000_000, 3_600_000_000_000, " ns")?;
@@ -293,7 +293,7 @@ impl MirrorConfig {
         if !self.resync_chunk.0.is_multiple_of(PAGE) {
             return Err(BuildError::at(
                 "resync_chunk",
-                format!("{} is no multiple of 4 KiB", self.resync_chunk),
+                format!("{} is not a multiple of 4 KiB", self.resync_chunk),
             ));
         }
         between("resync_depth", u64::from(self.resync_depth), 1, 64, "")?;

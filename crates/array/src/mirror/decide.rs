@@ -73,7 +73,7 @@ pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenOptions) -> Resu
     }
     for (leg, name) in found.iter().zip(names) {
         if *leg == Found::Foreign {
-            let why = format!("leg `{name}` holds something that is no leg of a mirror");
+            let why = format!("leg `{name}` holds something that is not a leg of a mirror");
             let remedy = "name another device; if its records are damaged, start with --salvage, and the other leg goes on alone";
             return refused(why, &format!("{remedy}; or {EMPTY_IT}, if nothing in it is needed"));
         }

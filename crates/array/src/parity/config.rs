@@ -230,12 +230,12 @@ impl ParityConfig {
             ));
         }
         if !self.chunk().0.is_power_of_two() {
-            return Err(BuildError::at("chunk", format!("{} is no power of two", self.chunk())));
+            return Err(BuildError::at("chunk", format!("{} is not a power of two", self.chunk())));
         }
         between("chunk", self.chunk().0, PAGE, 1 << 20, " B")?;
         between("rebuild_chunk", self.rebuild_chunk.0, PAGE, 16 << 20, " B")?;
         if !self.rebuild_chunk.0.is_multiple_of(PAGE) {
-            let why = format!("{} is no multiple of 4 KiB", self.rebuild_chunk);
+            let why = format!("{} is not a multiple of 4 KiB", self.rebuild_chunk);
             return Err(BuildError::at("rebuild_chunk", why));
         }
         if self.rebuild_rate.0 != 0 && self.rebuild_rate.0 < PAGE {

@@ -191,7 +191,7 @@ mod tests {
             bytes[508..].copy_from_slice(&crc.to_le_bytes());
             (crc32c::crc32c(bytes), sum_of(&pool, payload, ByteLen(512)))
         });
-        assert_eq!(sums[0].0, sums[1].0, "why it is no CRC");
+        assert_eq!(sums[0].0, sums[1].0, "why it is not a CRC");
         assert_ne!(sums[0].1, sums[1].1);
     }
 }

@@ -253,7 +253,7 @@ fn a_leg_that_is_lost_in_every_rejoin_is_still_known() {
     assert!(superblock(&w, A).generation.epoch > old.epoch + 8);
     w.cut();
     w.disk(B).lost = false;
-    w.open(PLAIN).expect("an old leg is no split brain");
+    w.open(PLAIN).expect("an old leg is not a split brain");
     until_pair(&mut w);
     quiet(&mut w);
 }

@@ -91,7 +91,7 @@ impl WriteConfig {
         let blocks = unit.0 / block;
         if !unit.0.is_power_of_two() || !(1..=4096).contains(&blocks) {
             let (block, most) = (ByteLen(block), ByteLen(4096 * block));
-            let why = format!("{unit} is no power of two from {block} to {most} (4096 blocks)");
+            let why = format!("{unit} is not a power of two from {block} to {most} (4096 blocks)");
             return Err(BuildError::at("write.erase_unit", why));
         }
         if !(Span::from_us(1)..=Span::from_secs(3600)).contains(&after) {

@@ -187,12 +187,12 @@ impl CacheConfig {
         if !block.is_power_of_two() || !(512..=64 << 10).contains(&block) {
             return Err(BuildError::at(
                 "block_size",
-                format!("{} is no power of two from 512 B to 64 KiB", self.block_size),
+                format!("{} is not a power of two from 512 B to 64 KiB", self.block_size),
             ));
         }
         if !block.is_multiple_of(u64::from(below.align)) || block > below.max_io.0 {
             let why = format!(
-                "{} is no multiple of the alignment of `{}`, {}, or longer than its longest request",
+                "{} is not a multiple of the alignment of `{}`, {}, or longer than its longest request",
                 self.block_size,
                 self.below,
                 ByteLen(u64::from(below.align))
@@ -222,7 +222,7 @@ impl CacheConfig {
         let blocks = segment.0 / block;
         if !segment.0.is_power_of_two() || !(1..=u64::from(LINE_MAX)).contains(&blocks) {
             let (block, most) = (ByteLen(block), ByteLen(block * u64::from(LINE_MAX)));
-            let why = format!("{segment} is no power of two from {block} to {most} (64 blocks)");
+            let why = format!("{segment} is not a power of two from {block} to {most} (64 blocks)");
             return Err(BuildError::at("segment_size", why));
         }
         Ok(blocks)

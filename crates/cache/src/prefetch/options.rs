@@ -119,7 +119,7 @@ impl Units {
     pub fn blocks(&self, key: &'static str, len: ByteLen) -> Result<u64, BuildError> {
         let Units { block, .. } = *self;
         if len < block || len > Units::MOST || !len.0.is_multiple_of(block.0) {
-            let why = format!("{len} is no multiple of the block of {block} up to {}", Units::MOST);
+            let why = format!("{len} is not a multiple of the block of {block} up to {}", Units::MOST);
             return Err(BuildError::at(key, why));
         }
         Ok(len.0 / block.0)

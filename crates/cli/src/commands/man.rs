@@ -16,7 +16,7 @@ pub fn man(args: &ManArgs) -> Result<(), Failure> {
             let known = pages.iter().filter_map(|(name, _)| name.strip_prefix("nandu-"));
             let known: Vec<&str> = known.collect();
             let asked = args.command.as_deref().unwrap_or_default();
-            Failure::input(format!("there is no command `{asked}`; there are: {}", known.join(", ")))
+            Failure::input(format!("unknown command `{asked}`; there are: {}", known.join(", ")))
         })?;
         return output::print_as_it_is(page);
     };

@@ -64,7 +64,7 @@ fn recorded_exist(recorded: &[(String, String)]) -> Result<(), Failure> {
                 .with_help("`nandu list generators` shows those that a recorded trace can stand for"));
         }
         if !Path::new(file).is_file() {
-            return Err(Failure::input(format!("--trace {name}={file}: there is no file `{file}`")));
+            return Err(Failure::input(format!("--trace {name}={file}: no such file `{file}`")));
         }
     }
     Ok(())

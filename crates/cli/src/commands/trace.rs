@@ -180,7 +180,7 @@ fn generate(args: &GenerateArgs, console: Console) -> Result<(), Failure> {
     if source::generator(&args.name).is_none() {
         let near = nearest(&args.name, SYNTHS.map(|s| s.name));
         let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
-        return Err(Failure::input(format!("there is no generator `{}`{hint}", args.name))
+        return Err(Failure::input(format!("unknown generator `{}`{hint}", args.name))
             .with_help("`nandu list generators` shows them"));
     }
     let format = output_format(&args.output, args.write.to.as_deref())?;

@@ -146,7 +146,7 @@ impl FlashConfig {
         }
         for (at, area) in self.areas.iter().enumerate() {
             if area.name.is_empty() || self.areas[..at].iter().any(|other| other.name == area.name) {
-                let why = format!("`{}` is no name of its own", area.name);
+                let why = format!("`{}` is not a name of its own", area.name);
                 return Err(BuildError::at("areas", why));
             }
         }

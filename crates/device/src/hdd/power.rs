@@ -91,7 +91,7 @@ impl PowerSpec {
             let before = self.rest.iter().rev().skip(1).map(|l| l.after + l.enter).max().unwrap_or(Span(1));
             if !self.rest.last().is_some_and(|l| l.stops) || least < before || most < least {
                 let why = format!(
-                    "{least} to {most} is no range for the last level, which must stop the spindle and follow the others"
+                    "{least} to {most} is not a range for the last level, which must stop the spindle and follow the others"
                 );
                 return Err(BuildError::at("spin_down_adaptive", why));
             }

@@ -71,12 +71,12 @@ pub fn late<C: MapOptions>(
     let own = declaration.schema.ensure_object();
     if let Some(Json::Object(definitions)) = common.get_mut("$defs").map(Json::take) {
         let known = own.entry("$defs").or_insert_with(|| Json::Object(Default::default()));
-        known.as_object_mut().ok_or("its `$defs` are no table")?.extend(definitions);
+        known.as_object_mut().ok_or("its `$defs` are not a table")?.extend(definitions);
     }
     let common = common["properties"].as_object_mut().map(std::mem::take).expect("they are a table");
     let keys: Vec<String> = common.keys().cloned().collect();
     let properties = own.entry("properties").or_insert_with(|| Json::Object(Default::default()));
-    let properties = properties.as_object_mut().ok_or("its `properties` are no table")?;
+    let properties = properties.as_object_mut().ok_or("its `properties` are not a table")?;
     if let Some(key) = keys.iter().find(|key| properties.contains_key(*key)) {
         return Err(format!("all maps on the flash have an option `{key}`: its own need other names"));
     }

@@ -161,7 +161,7 @@ pub trait BlockBackend: Send {
     /// # Errors
     /// It does not begin.
     fn begin_move(&mut self, _told: Tell) -> Result<(), String> {
-        Err("it is no file".into())
+        Err("it is not a file".into())
     }
 
     /// The copy takes the place of the device from now on. On another thread the records of the old one are taken off it; `told` hears of that.

@@ -408,7 +408,7 @@ pub fn open(path: &Path, drive: &Drive, create: bool, salvage: bool) -> Result<O
     let meta = file.metadata().map_err(unusable)?;
     if !meta.is_file() {
         return Err(fail(
-            "it is no regular file".into(),
+            "it is not a regular file".into(),
             "name a regular file; a device is a leaf of kind `file`",
         ));
     }

@@ -36,7 +36,7 @@ pub fn stack_of(all: &[Examined], set: &Set, hetero: bool) -> Result<OverFiles, 
     for &found in &set.found {
         let (place, _) = all[found].what.as_ref().and_then(What::member).expect("a set has members");
         let slot = at.get_mut(place as usize - 1);
-        let slot = slot.ok_or_else(|| format!("`{}` is no member that the set has", all[found].path))?;
+        let slot = slot.ok_or_else(|| format!("`{}` is not a member of the set", all[found].path))?;
         if let Some(other) = slot.replace(&all[found]) {
             return Err(format!(
                 "`{}` and `{}` are the same member: one is a copy of the other; name the one that was used last",

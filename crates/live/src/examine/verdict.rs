@@ -46,7 +46,7 @@ fn start(all: &[Examined], found: &[usize], members: usize) -> Result<String, St
     let mut at_place: Vec<Option<usize>> = vec![None; members];
     for at in found {
         let slot = place(at).and_then(|place| at_place.get_mut(place));
-        let slot = slot.ok_or_else(|| format!("`{}` is no member that the set has", all[*at].path))?;
+        let slot = slot.ok_or_else(|| format!("`{}` is not a member of the set", all[*at].path))?;
         if let Some(other) = slot.replace(*at) {
             let (one, other) = (&all[other].path, &all[*at].path);
             let why = format!("`{one}` and `{other}` are the same member: one is a copy of the other");

@@ -53,7 +53,7 @@ type Refused = (u32, &'static str);
 
 const MALFORMED: Refused = (rep::ERR_INVALID, "the lengths inside the option do not add up");
 const NO_DATA: Refused = (rep::ERR_INVALID, "this option takes no data");
-const NO_EXPORT: Refused = (rep::ERR_UNKNOWN, "there is no such export");
+const NO_EXPORT: Refused = (rep::ERR_UNKNOWN, "unknown export");
 const TOO_BIG: Refused = (rep::ERR_TOO_BIG, "more than 32 KiB of option data");
 const UNKNOWN: Refused = (rep::ERR_UNSUP, "this server does not have the option");
 const LEAVING: Refused = (rep::ERR_SHUTDOWN, "the server is shutting down");

@@ -291,7 +291,7 @@ impl Gate {
         } else if !inside {
             Err((Errno::Inval, "the extent ends beyond the export"))
         } else if (head.offset | length) & self.misaligned != 0 {
-            Err((Errno::Inval, "offset or length is no multiple of the minimum block"))
+            Err((Errno::Inval, "offset or length is not a multiple of the minimum block"))
         } else if payload && head.length > self.maximum {
             Err((self.too_long(command), "longer than the largest payload"))
         } else {

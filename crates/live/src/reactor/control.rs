@@ -326,7 +326,7 @@ impl Reactor {
 
     fn ask_device(&mut self, name: &str, admin: Admin) -> Value {
         let Some(node) = (0..self.graph.len() as u32).find(|&n| self.graph.name(n) == name) else {
-            return refusal(&format!("there is no device `{name}`"));
+            return refusal(&format!("unknown device `{name}`"));
         };
         match self.graph.admin(node, admin, self.clock.now(), &mut self.host) {
             Ok(()) => json!({ "ok": true, "device": name }),
@@ -338,7 +338,7 @@ impl Reactor {
     fn set_share(&mut self, name: &str, settings: &[Setting]) -> Value {
         let Some(place) = self.shares.iter().skip(1).position(|share| share.name == name) else {
             let known: Vec<&str> = self.shares.iter().skip(1).map(|share| share.name.as_str()).collect();
-            return refusal(&format!("`{name}` is no tenant; there are: {}", known.join(", ")));
+            return refusal(&format!("`{name}` is not a tenant; there are: {}", known.join(", ")));
         };
         if !self.is_queued(TenantId((place + 1) as u16)) {
             return refusal(&format!(

@@ -40,7 +40,7 @@ impl Reactor {
     fn to_grow(&self, name: Option<&str>) -> Result<u32, Value> {
         if let Some(name) = name {
             let found = (0..self.graph.len() as u32).find(|&node| self.graph.name(node) == name);
-            return found.ok_or_else(|| refusal(&format!("there is no device `{name}`")));
+            return found.ok_or_else(|| refusal(&format!("unknown device `{name}`")));
         }
         let may_grow = |&node: &u32| {
             matches!(self.kinds[node as usize], "mirror" | "hetero-mirror" | "file")
@@ -145,7 +145,7 @@ impl Reactor {
         let align = u64::from(self.graph.limits(leg).align);
         let name = self.graph.name(leg).to_string();
         let length = self.host.legs[leg as usize].as_ref().and_then(|leg| leg.backend.length());
-        let length = length.ok_or_else(|| format!("`{name}` is no file or block device that is open"))?;
+        let length = length.ok_or_else(|| format!("`{name}` is not a file or block device that is open"))?;
         Ok(ByteLen(length.0 / align * align))
     }
 

@@ -26,7 +26,7 @@ impl Reactor {
     /// Begins a deal; the answer comes later.
     pub(super) fn begin_deal(&mut self, name: &str, deal: Deal, client: Key) -> Option<Value> {
         let Some(node) = (0..self.graph.len() as u32).find(|&n| self.graph.name(n) == name) else {
-            return Some(json!({ "ok": false, "error": format!("there is no device `{name}`") }));
+            return Some(json!({ "ok": false, "error": format!("unknown device `{name}`") }));
         };
         let exports = self.targets.iter().map(|target| self.stands_on(target.node, node, true)).collect();
         self.deals.push_back(Dealing { client, node, deal, exports, made: None });

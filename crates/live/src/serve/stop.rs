@@ -185,7 +185,7 @@ impl PidFile {
         let refused = |why| Err(ServeError::NoPidFile { path: path.display().to_string(), why });
         match std::fs::symlink_metadata(path) {
             Err(_) => return Ok(()), // not there, or writing it says why not
-            Ok(meta) if !meta.is_file() => return refused("it is no regular file"),
+            Ok(meta) if !meta.is_file() => return refused("it is not a regular file"),
             Ok(meta) if meta.len() > PID_FILE_MAX => {
                 return refused("it is not a pid file");
             }

@@ -55,7 +55,7 @@ fn sample(line: &str) -> Result<Sample, String> {
     let value = rest.strip_prefix(' ').ok_or("no space before the value")?;
     let value: f64 = match value {
         "+Inf" => f64::INFINITY,
-        value => value.parse().map_err(|_| format!("`{value}` is no number"))?,
+        value => value.parse().map_err(|_| format!("`{value}` is not a number"))?,
     };
     Ok(Sample { name: name.into(), labels, value })
 }
@@ -99,7 +99,7 @@ pub fn flaws(text: &str) -> Vec<String> {
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap_or((rest, ""));
             if !["counter", "gauge", "histogram", "summary", "untyped"].contains(&kind) {
-                wrong(format!("`{kind}` is no type"));
+                wrong(format!("`{kind}` is not a type"));
             }
             if kinds.insert(name.to_string(), kind.to_string()).is_some() {
                 wrong("a second type".into());
@@ -158,7 +158,7 @@ pub fn flaws(text: &str) -> Vec<String> {
                     }
                     (true, Some(le)) => match le.parse() {
                         Ok(le) => buckets.entry(key).or_default().push((le, found.value)),
-                        Err(_) => wrong("`le` is no number".into()),
+                        Err(_) => wrong("`le` is not a number".into()),
                     },
                     (true, None) => wrong("a bucket without `le`".into()),
                     (false, Some(_)) => wrong("`le` belongs to a bucket".into()),

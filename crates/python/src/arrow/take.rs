@@ -109,7 +109,7 @@ unsafe fn fields(schema: &Schema) -> Result<Vec<Field<'_>>, String> {
     // SAFETY: strings and children of a schema live as long as it.
     unsafe {
         if CStr::from_ptr(schema.format).to_bytes() != b"+s" {
-            return Err("this Arrow stream is no table".into());
+            return Err("this Arrow stream is not a table".into());
         }
         let children = (0..schema.n_children as usize).map(|i| &**schema.children.add(i));
         let text = |text| CStr::from_ptr(text).to_string_lossy().into_owned();
@@ -126,7 +126,7 @@ unsafe fn fields(schema: &Schema) -> Result<Vec<Field<'_>>, String> {
 impl Field<'_> {
     fn refused(&self) -> String {
         format!(
-            "column `{}`: its Arrow type `{}` is no whole number, time, truth value or text; cast it first",
+            "column `{}`: its Arrow type `{}` is not a whole number, time, truth value or text; cast it first",
             self.name, self.format
         )
     }

@@ -103,7 +103,7 @@ impl State {
                 return Err(format!("names page {lpn}, which has no entry in translation page {}", tp.0));
             }
             let word = word_of(place)
-                .ok_or_else(|| format!("says that page {lpn} lies at {place:?}, which is no place"))?;
+                .ok_or_else(|| format!("says that page {lpn} lies at {place:?}, which is not a place"))?;
             self.store.set_word(Lpn(lpn), word);
         }
         self.store.count.moves_batched += self.store.enter_moves(tp);
@@ -270,7 +270,7 @@ impl TranslationPage {
 
     fn __setitem__(&mut self, lpn: u32, place: Option<u32>) -> PyResult<()> {
         let at = self.at(lpn)?;
-        let why = || PyValueError::new_err(format!("{place:?} is no place"));
+        let why = || PyValueError::new_err(format!("{place:?} is not a place"));
         self.words[at] = word_of(place).ok_or_else(why)?;
         Ok(())
     }

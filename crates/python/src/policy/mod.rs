@@ -60,7 +60,7 @@ pub fn register(
         "prefetcher" => prefetch::policy(py, declaration, class),
         "scheduler" => scheduler::policy(py, declaration, class),
         "victim" => Ok(victim::policy(declaration, class)),
-        _ => Err(format!("there is no family `{family}` for classes")),
+        _ => Err(format!("unknown family `{family}` for classes")),
     };
     let policy = policy.map_err(wrong)?;
     let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);

@@ -73,7 +73,7 @@ impl Prefetch for Instance {
                 let broke = |what| self.object.broke("plan", format!("gives {range:?}, {what}"));
                 let (first, end) = range
                     .extract::<(u64, u64)>()
-                    .map_err(|_| broke("which is no pair of a first block and the one past the last"))?;
+                    .map_err(|_| broke("which is not a pair of a first block and the one past the last"))?;
                 if first >= end || first < from {
                     return Err(broke("but ranges are not empty, in order and without overlap"));
                 }

@@ -106,7 +106,7 @@ impl StackFile {
         let mut value = Node::from_set(value, index);
         let notes = renamed::in_value(&self.root, &keys, &mut value);
         self.root.set(&keys, value).map_err(|key| {
-            let message = "is no table, so nothing in it can be set".to_string();
+            let message = "is not a table, so nothing in it can be set".to_string();
             refuse(Reason::BadValue { key, place: "the stack".into(), message })
         })?;
         self.note(notes);

@@ -128,7 +128,7 @@ fn node_of(value: Spanned<DeValue<'_>>, bad: &mut Vec<(usize, &'static str)>) ->
         DeValue::Float(n) => match n.as_str().parse() {
             Ok(n) => Data::Scalar(Value::Float(n)),
             Err(_) => {
-                bad.push((start, "this is no number"));
+                bad.push((start, "this is not a number"));
                 Data::Scalar(Value::Integer(0))
             }
         },

@@ -39,6 +39,6 @@ pub fn by_name(name: Option<&str>) -> Result<&'static SearchKind, SweepError> {
     let Some(name) = name else { return Ok(&ALL[0]) };
     ALL.iter().find(|s| s.name == name).ok_or_else(|| {
         let right = known(name, ALL.iter().map(|s| s.name));
-        SweepError::bad("search", format!("there is no search `{name}`"), right)
+        SweepError::bad("search", format!("unknown search `{name}`"), right)
     })
 }

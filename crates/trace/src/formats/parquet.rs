@@ -293,7 +293,7 @@ impl Column {
             Data::Int32(_, v) => i64::from(v[i]),
             Data::Int64(_, v) => v[i],
             Data::Bool(_, v) => return Ok(u64::from(v[i])),
-            Data::Text(..) => return Err(format!("{}: a text is no number", self.name)),
+            Data::Text(..) => return Err(format!("{}: a text is not a number", self.name)),
         };
         u64::try_from(signed).map_err(|_| format!("{}: {signed} is negative", self.name))
     }

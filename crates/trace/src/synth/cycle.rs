@@ -37,11 +37,11 @@ impl CycleParams {
         }
         for (name, part) in [("busy", self.busy), ("busy_share", self.share)] {
             if part.num == 0 || part.num >= part.den {
-                return Err((name, format!("{}/{} is no share above 0 and below 1", part.num, part.den)));
+                return Err((name, format!("{}/{} is not a share above 0 and below 1", part.num, part.den)));
             }
         }
         if self.offset.num >= self.offset.den {
-            let why = format!("{}/{} is no part of a cycle below 1", self.offset.num, self.offset.den);
+            let why = format!("{}/{} is not a part of a cycle below 1", self.offset.num, self.offset.den);
             return Err(("offset", why));
         }
         Ok(())

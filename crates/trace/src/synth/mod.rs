@@ -133,7 +133,7 @@ fn wrong_parameter<P: DeserializeOwned>(params: &Value) -> Option<(String, Strin
         let shown = value.as_str().map_or_else(|| value.to_string(), str::to_string);
         let why = match error {
             _ if error.contains("expected u64") || error.contains("expected u32") => {
-                format!("`{shown}` is no whole number")
+                format!("`{shown}` is not a whole number")
             }
             _ => error,
         };

@@ -222,7 +222,7 @@ fn zones(layout: &Block, heads: u32) -> Result<Vec<Zone>, ParamError> {
     let range = layout.whole("Rangesize for sparing")?.max(1);
     let one = |value: &Value| match value {
         Value::Block(zone) => make_zone(zone, heads, scheme, range),
-        _ => layout.error("a zone is no block"),
+        _ => layout.error("a zone is not a block"),
     };
     layout.list("Zones")?.iter().map(one).collect()
 }

@@ -219,7 +219,7 @@ impl Block {
     pub fn word(&self, key: &str) -> Result<&str, ParamError> {
         match self.need(key)? {
             Value::Words(word) => Ok(word),
-            _ => self.error(format!("`{key}` is no word")),
+            _ => self.error(format!("`{key}` is not a word")),
         }
     }
 
@@ -227,7 +227,7 @@ impl Block {
     pub fn block(&self, key: &str) -> Result<&Block, ParamError> {
         match self.need(key)? {
             Value::Block(block) => Ok(block),
-            _ => self.error(format!("`{key}` is no block")),
+            _ => self.error(format!("`{key}` is not a block")),
         }
     }
 
@@ -235,14 +235,14 @@ impl Block {
     pub fn list(&self, key: &str) -> Result<&[Value], ParamError> {
         match self.need(key)? {
             Value::List(list) => Ok(list),
-            _ => self.error(format!("`{key}` is no list")),
+            _ => self.error(format!("`{key}` is not a list")),
         }
     }
 
     /// The number that is the value of `key`, in millionths.
     pub fn millionths(&self, key: &str) -> Result<i64, ParamError> {
         let word = self.word(key)?;
-        millionths(word).map_or_else(|| self.error(format!("`{key} = {word}` is no number")), Ok)
+        millionths(word).map_or_else(|| self.error(format!("`{key} = {word}` is not a number")), Ok)
     }
 
     /// The whole number that is the value of `key`.
@@ -260,7 +260,7 @@ impl Block {
             _ => None,
         };
         let list: Option<Vec<u64>> = self.list(key)?.iter().map(one).collect();
-        list.map_or_else(|| self.error(format!("`{key}` is no list of whole numbers")), Ok)
+        list.map_or_else(|| self.error(format!("`{key}` is not a list of whole numbers")), Ok)
     }
 
     /// A list of numbers, in millionths.
@@ -270,7 +270,7 @@ impl Block {
             _ => None,
         };
         let list: Option<Vec<i64>> = self.list(key)?.iter().map(one).collect();
-        list.map_or_else(|| self.error(format!("`{key}` is no list of numbers")), Ok)
+        list.map_or_else(|| self.error(format!("`{key}` is not a list of numbers")), Ok)
     }
 }
 

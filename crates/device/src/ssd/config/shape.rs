@@ -88,7 +88,7 @@ impl SsdConfig {
         if longest > Span::from_secs(10) {
             return Err(BuildError::at(
                 "erase_latency",
-                format!("an operation of {longest} is no flash operation: at most 10 s"),
+                format!("an operation of {longest} is not a flash operation: at most 10 s"),
             ));
         }
         Ok(chip)

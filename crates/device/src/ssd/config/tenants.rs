@@ -132,7 +132,7 @@ impl SsdConfig {
             return Err(BuildError::at("tenants", format!("`{}` is there twice", twice.name)));
         }
         if let Some(trigger) = self.tenant_gc_threshold.filter(|trigger| trigger.num >= trigger.den) {
-            let why = format!("{}/{} of a tenant's units is no share below 1", trigger.num, trigger.den);
+            let why = format!("{}/{} of a tenant's units is not a share below 1", trigger.num, trigger.den);
             return Err(BuildError::at("tenant_gc_threshold", why));
         }
         if self.tenant_gc_threshold.is_some() && self.gc.paced_from() == 0 {

@@ -114,7 +114,7 @@ impl Run {
                 Err(error) => {
                     self.flush();
                     self.seen.push(Seen::Failed(error));
-                    let again = self.server.step(piece, &mut self.out).expect("closed is no error");
+                    let again = self.server.step(piece, &mut self.out).expect("closed is not an error");
                     assert_eq!(again.event, Event::Closed);
                     return false;
                 }
@@ -164,7 +164,7 @@ impl Run {
 
     fn take_payload<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
         let owed = self.server.payload_owed();
-        let step = self.server.step(rest, &mut self.out).expect("waiting for payload is no error");
+        let step = self.server.step(rest, &mut self.out).expect("waiting for payload is not an error");
         assert_eq!((step.consumed, step.event), (0, Event::NeedPayload(owed)));
         let (now, later) = rest.split_at(rest.len().min(owed.0 as usize));
         let left = self.server.payload_taken(now.len());

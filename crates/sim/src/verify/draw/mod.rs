@@ -363,7 +363,7 @@ impl<'a> Draft<'a> {
                 }
                 name
             }
-            other => unreachable!("`{other}` is no kind that stands over others"),
+            other => unreachable!("`{other}` is not a kind that stands over others"),
         }
     }
 

@@ -164,7 +164,7 @@ impl Session<'_> {
             // The first record of a leg that was replaced was cut in two: the operator wipes it, as he is told.
             Some(Err((_, OpenError::Refused { why, .. })))
                 if self.replaced.is_some()
-                    && (why.contains("is no leg") || why.contains("holds something else")) =>
+                    && (why.contains("is not a leg") || why.contains("holds something else")) =>
             {
                 self.wipe = true;
                 Ok(false)
