@@ -58,6 +58,12 @@ impl LogBlockOptions for FastConfig {
         &self.dealt
     }
 
+    fn lends(&self) -> Result<(), &'static str> {
+        Err(
+            "a unit that is lent comes back for one merge, and a log block of `fast` takes one for each logical block that has a page in it",
+        )
+    }
+
     fn of_pool(&self, region: Region) -> Result<Box<dyn LogBlocks>, BuildError> {
         let logs = log_blocks(&region, self.log_blocks, u32::from(self.sequential_log_block))?;
         Ok(Box::new(Fast::new(region, logs, self.sequential_log_block, self.use_free_blocks)))
@@ -298,6 +304,30 @@ impl LogBlocks for Fast {
 
     fn logs_are_dedicated(&self) -> bool {
         false
+    }
+
+    fn wants_log(&self, _page: u32) -> bool {
+        false
+    }
+
+    fn change_logs(&mut self, _by: i32) {
+        unreachable!("a log block of all takes a merge for each logical block in it, so none is lent")
+    }
+
+    fn spare(&self) -> u32 {
+        0
+    }
+
+    fn least_held(&self) -> u32 {
+        self.region.good() - self.region.free() + self.free_needed()
+    }
+
+    fn give_up_one(&mut self) -> bool {
+        false
+    }
+
+    fn give_up_cost(&self) -> u32 {
+        0
     }
 
     fn map_ram(&self) -> u64 {

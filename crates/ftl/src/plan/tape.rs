@@ -137,6 +137,8 @@ impl Flash for Tape {
     fn finish_flush(&mut self, id: ReqId, _: After, _: TenantId, cx: &mut Cx<'_>) -> Step {
         Step::FinishAt(id, cx.now)
     }
+    fn hand_over(&mut self, _: BlockId, _: u32, _: u32) {}
+    fn pools_are(&mut self, _: &[u32]) {}
     fn wait_for_pool(&mut self, _: u32, _: &mut Pieces<Self>) {}
 
     fn behind(&self, given: usize, _: &Pieces<Self>) -> After {

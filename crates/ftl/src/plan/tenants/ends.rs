@@ -29,7 +29,7 @@ use nandu_base::{Op, ReqId, RequestTable};
 
 /// Off whose units one comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Payer {
+pub(super) enum Payer {
     /// Those that no tenant was given.
     Nobody,
     Tenant(usize),
@@ -38,7 +38,7 @@ enum Payer {
 }
 
 /// Whose turn it is in a group with so many good units.
-fn payer(books: &Books, floors: &[u32], good: u32) -> Payer {
+pub(super) fn payer(books: &Books, floors: &[u32], good: u32) -> Payer {
     let accounts = books.accounts();
     if accounts.iter().map(|account| account.allocated).sum::<u32>() < good {
         return Payer::Nobody;
