@@ -87,6 +87,11 @@ impl Bast {
         self.order.iter().find(has_data).or(self.order.front()).copied()
     }
 
+    /// Blocks that it cannot do without, whatever is written: those of the data, one log block, and one for a merge.
+    fn least(&self) -> u32 {
+        self.region.shape().logical + 2
+    }
+
     fn begin_merge(&mut self, lbn: u32) {
         let log = std::mem::replace(&mut self.log[lbn as usize], NONE);
         self.order.retain(|&other| other != lbn);
@@ -230,11 +235,12 @@ impl LogBlocks for Bast {
     }
 
     fn spare(&self) -> u32 {
-        self.region.free().saturating_sub(self.free_needed())
+        let free = self.region.free().saturating_sub(self.free_needed());
+        free.min(self.region.good().saturating_sub(self.least()))
     }
 
     fn least_held(&self) -> u32 {
-        self.region.good() - self.region.free() + self.free_needed()
+        (self.region.good() - self.region.free() + self.free_needed()).max(self.least())
     }
 
     fn give_up_one(&mut self) -> bool {
