@@ -306,30 +306,6 @@ impl LogBlocks for Fast {
         false
     }
 
-    fn wants_log(&self, _page: u32) -> bool {
-        false
-    }
-
-    fn change_logs(&mut self, _by: i32) {
-        unreachable!("a log block of all takes a merge for each logical block in it, so none is lent")
-    }
-
-    fn spare(&self) -> u32 {
-        0
-    }
-
-    fn least_held(&self) -> u32 {
-        self.region.good() - self.region.free() + self.free_needed()
-    }
-
-    fn give_up_one(&mut self) -> bool {
-        false
-    }
-
-    fn give_up_cost(&self) -> u32 {
-        0
-    }
-
     fn map_ram(&self) -> u64 {
         let shape = self.region.shape();
         4 * u64::from(shape.logical) + 8 * u64::from(self.logs_max) * u64::from(shape.pages)

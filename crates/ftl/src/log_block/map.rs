@@ -17,7 +17,7 @@ use super::{Counts, LogBlocks};
 use crate::address::{BlockId, Layout, Lpn, Ppn};
 use crate::mapping::Mapping;
 
-/// The pool of a block that no pool has, where blocks change hands.
+/// The pool of a block that no pool has.
 pub const NOBODY: u32 = u32::MAX;
 
 /// The blocks of one pool.
@@ -34,7 +34,7 @@ pub struct LogMap {
     homes: Vec<Homes>,
     layout: Layout,
     pools: Vec<Pool>,
-    /// The pool of each block; a block that nobody has goes with the pool before it, or with [`NOBODY`] where blocks change hands.
+    /// The pool of each block, or [`NOBODY`].
     owners: Vec<u32>,
     /// Blocks change hands.
     lends: bool,
@@ -43,45 +43,39 @@ pub struct LogMap {
 }
 
 impl LogMap {
-    /// Ranges of pages, and as many maps as there are pools in each plane of `layout`, plane after plane.
-    pub fn new(homes: Vec<Homes>, layout: Layout, maps: Vec<Box<dyn LogBlocks>>) -> LogMap {
-        let per_plane = maps.len() as u32 / layout.planes;
-        let mut pools: Vec<Pool> = Vec::with_capacity(maps.len());
-        for (number, map) in (0..).zip(maps) {
-            let plane: u32 = number / per_plane;
-            let first = match pools.last().filter(|last| last.plane == plane) {
-                Some(last) => last.first.behind(last.map.region().shape().blocks),
-                None => layout.first_block(plane),
-            };
-            pools.push(Pool { plane, first, map });
-        }
-        let mut owners = vec![0; layout.block_end() as usize];
-        for (number, pool) in (0..).zip(&pools) {
-            let blocks = layout.plane_blocks(pool.plane).filter(|block| block.0 >= pool.first.0);
-            blocks.for_each(|block| owners[block.0 as usize] = number);
-        }
-        LogMap { homes, layout, pools, owners, lends: false, swaps: false }
-    }
-
-    /// The same, where blocks change hands: each map numbers all blocks of its plane, and has a part of them.
-    pub fn lending(homes: Vec<Homes>, layout: Layout, maps: Vec<Box<dyn LogBlocks>>) -> LogMap {
-        let per_plane = maps.len() as u32 / layout.planes;
+    /// Ranges of pages, and the map of each pool with the block that it numbers first, as many for each plane of `layout`, plane after plane.
+    pub fn new(
+        homes: Vec<Homes>,
+        layout: Layout,
+        maps: Vec<(BlockId, Box<dyn LogBlocks>)>,
+        lends: bool,
+    ) -> LogMap {
         let mut owners = vec![NOBODY; layout.block_end() as usize];
         let mut pools = Vec::with_capacity(maps.len());
-        for (number, map) in (0..).zip(maps) {
-            let plane: u32 = number / per_plane;
-            let first = layout.first_block(plane);
+        for (number, (first, map)) in (0..).zip(maps) {
             for block in map.region().begins_with() {
                 owners[first.behind(block).0 as usize] = number;
             }
-            pools.push(Pool { plane, first, map });
+            pools.push(Pool { plane: layout.plane_of_block(first), first, map });
         }
-        LogMap { homes, layout, pools, owners, lends: true, swaps: false }
+        LogMap { homes, layout, pools, owners, lends, swaps: false }
     }
 
     /// Whether blocks change hands.
     pub fn lends(&self) -> bool {
         self.lends
+    }
+
+    /// Erased blocks of a pool that its owner may lend. Its last log block stays its own.
+    pub fn lendable(&self, pool: u32) -> u32 {
+        let map = self.pool(pool);
+        if map.is_merging() { 0 } else { map.spare().min(map.room().saturating_sub(1)) }
+    }
+
+    /// Whether a pool can do with an erased block less.
+    pub fn can_spare(&self, pool: u32) -> bool {
+        let map = self.pool(pool);
+        !map.is_merging() && map.spare() > 0
     }
 
     /// The block that one pool of a plane erased last goes to another one.
@@ -183,7 +177,7 @@ impl LogMap {
         self.pools[pool as usize].plane
     }
 
-    /// The pool of each block, by number; those that nobody has go with the pool before them, or with [`NOBODY`].
+    /// The pool of each block, by number, or [`NOBODY`].
     pub fn pools_of_blocks(&self) -> &[u32] {
         &self.owners
     }
@@ -195,8 +189,7 @@ impl LogMap {
                 return 0;
             }
             let pool = &self.pools[self.owners[block.0 as usize] as usize];
-            let (region, at) = (pool.map.region(), block.0 - pool.first.0);
-            if at < region.shape().blocks { region.valid(at) } else { 0 }
+            pool.map.region().valid(block.0 - pool.first.0)
         };
         self.layout.all_blocks().map(valid).collect()
     }

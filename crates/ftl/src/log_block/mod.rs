@@ -176,22 +176,35 @@ pub trait LogBlocks: Send {
     fn logs_are_dedicated(&self) -> bool;
 
     /// Whether a new version of `page` needs a log block of its own that is not there yet, and one would be given up for want of room.
-    fn wants_log(&self, page: u32) -> bool;
+    /// By default none is lent, nor what follows here asked for.
+    fn wants_log(&self, _page: u32) -> bool {
+        false
+    }
 
     /// So many log blocks more, or fewer, may be open from here on: a block was borrowed or lent, or is back.
-    fn change_logs(&mut self, by: i32);
+    fn change_logs(&mut self, _by: i32) {
+        unreachable!("a map that lends log blocks says how")
+    }
 
     /// Erased blocks that it can do without as it is.
-    fn spare(&self) -> u32;
+    fn spare(&self) -> u32 {
+        0
+    }
 
     /// Blocks that it has written and erased ones that it cannot do without, together.
-    fn least_held(&self) -> u32;
+    fn least_held(&self) -> u32 {
+        self.region().good() - self.region().free() + self.free_needed()
+    }
 
     /// Begins to give up the log block that costs least for another tenant; false when there is none. One merge leaves a block to spare.
-    fn give_up_one(&mut self) -> bool;
+    fn give_up_one(&mut self) -> bool {
+        false
+    }
 
     /// Pages that this would move.
-    fn give_up_cost(&self) -> u32;
+    fn give_up_cost(&self) -> u32 {
+        0
+    }
 
     /// Bytes of RAM that a controller with this map needs for the plane.
     fn map_ram(&self) -> u64;

@@ -288,9 +288,9 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         self.map.check().map_err(|what| Violation { invariant: "I-5", what })?;
         let map = self.log();
         for (pool, region) in (0..).zip(map.regions()) {
-            let is_its = |block: u32| !map.lends() || map.pool_of(map.block(pool, block)) == pool;
             let is_used = |&block: &u32| {
-                is_its(block) && self.blocks.is_bad(map.block(pool, block)) && region.written(block) > 0
+                let id = map.block(pool, block);
+                map.pool_of(id) == pool && self.blocks.is_bad(id) && region.written(block) > 0
             };
             if let Some(block) = (0..region.shape().blocks).find(is_used) {
                 let what = format!("block {block} of pool {pool} is bad and holds pages");

@@ -456,8 +456,9 @@ mod tests {
         let layout = Layout::new(planes, blocks, pages).expect("it is small");
         let homes = Homes { first: 0, logical: PAGES, unit: 1, order: (0..planes).collect() };
         let logical = homes.most_in_a_pool().div_ceil(pages);
-        let maps = (0..planes).map(|_| of_pool(Region::new(Shape { pages, blocks, logical }))).collect();
-        Desk::new(LogMap::new(vec![homes], layout, maps), 0, false)
+        let map = |plane| (layout.first_block(plane), of_pool(Region::new(Shape { pages, blocks, logical })));
+        let maps = (0..planes).map(map).collect();
+        Desk::new(LogMap::new(vec![homes], layout, maps, false), 0, false)
     }
 
     #[test]

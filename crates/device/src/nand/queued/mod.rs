@@ -205,7 +205,7 @@ pub(crate) struct Queued {
     pub erase_before_record: bool,
     /// Fault to plant: an erase does not wait for newer versions and records.
     pub erase_too_early: bool,
-    /// A planted fault: a block that came from another pool is programmed before what changed that one is done.
+    /// Fault to plant: a block that came from another pool is programmed before what changed that one is done.
     pub lent_too_early: bool,
     /// Fault to plant: now and then what comes to a die that serves by share is lost.
     pub forgets: bool,
@@ -303,14 +303,13 @@ impl Queued {
         queued
     }
 
-    /// All that changes a pool is done in the order of issue from here on; `pools` has the pool of each block, which lies in one plane.
-    pub fn keep_order(&mut self, pools: Vec<u32>) {
+    /// All that changes one of so many pools is done in the order of issue from here on; `of_blocks` has the pool of each block, which lies in one plane.
+    pub fn keep_order(&mut self, pools: u32, of_blocks: &[u32]) {
         let none = Changes { last: NONE, count: 0, until: Instant::ZERO };
-        let count = pools.iter().max().map_or(0, |&last| last as usize + 1);
-        self.changes = vec![none; count];
-        self.pools = pools;
+        self.changes = vec![none; pools as usize];
+        self.pools_are(of_blocks);
         if !self.last_erase.is_empty() {
-            self.last_erase = vec![NONE; count];
+            self.last_erase = vec![NONE; pools as usize];
         }
     }
 
@@ -350,10 +349,10 @@ impl Queued {
             self.leaving.push(Leaving { block, from, last });
         }
         let (mut gate, mut number) = (NONE, 0);
-        let Changes { last, until, .. } = self.changes[from as usize];
-        if last != NONE {
+        let Changes { last: waits, until, .. } = self.changes[from as usize];
+        if waits != NONE {
             gate = self.make(Job::Barrier, 0, until, TenantId::SYSTEM);
-            self.nodes.link(last, gate);
+            self.nodes.link(waits, gate);
             number = self.nodes[gate].number;
         }
         self.handed.push(Handed { block, from, gate, number });

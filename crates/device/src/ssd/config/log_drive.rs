@@ -130,11 +130,12 @@ impl SsdConfig {
             let why = format!("{logical} logical pages are not within 1 to {most}");
             return Err(BuildError::at("spare_factor", why));
         }
-        let parts = self.log_parts(&layout, geometry, logical as u32, interleave, profile.page.0)?;
+        let lends = self.isolation.made().lends();
+        let mut parts = self.log_parts(&layout, geometry, logical as u32, interleave, profile.page.0)?;
         let logical = parts.homes.last().map_or(0, Homes::end);
         let wear = self.wear.rules(profile.endurance, 1, cx.name);
         let maps: Result<Vec<_>, BuildError> = parts
-            .pools(&layout, self.isolation.made().lends())
+            .pools(&layout, lends)
             .into_iter()
             .map(|(first, shape, part)| {
                 let own = part.blocks.clone();
@@ -143,33 +144,26 @@ impl SsdConfig {
                 own.filter(is_bad).for_each(|block| region.retire(block));
                 region.planted.stale_page_wins = cx.planted("ssd.log-stale-page");
                 region.planted.wrong_switch = cx.planted("ssd.log-wrong-switch");
-                options.of_pool(region)
+                Ok((first, options.of_pool(region)?))
             })
             .collect();
-        let mut parts = parts;
         let maps = maps?;
-        let lends = self.isolation.made().lends();
         if let Some(tenancy) = parts.tenancy.as_mut().filter(|_| lends) {
             // What is bad from the factory is nobody's.
             let tenants = &mut tenancy.tenants;
             (tenants.planted, tenants.returns) = (planted(cx), self.returns());
             tenants.floors = vec![0; tenants.len()];
-            for (pool, map) in maps.iter().enumerate() {
+            for (pool, (_, map)) in maps.iter().enumerate() {
                 let (group, tenant, good) = (pool / tenants.len(), pool % tenants.len(), map.region().good());
                 let contribution = tenants.policy.contribution(good);
                 tenants.books[group].set_allocated(tenant, good, contribution);
                 tenants.floors[tenant] = map.blocks_needed().max(tenants.floors[tenant]);
             }
         }
-        let mut map = match lends {
-            true => LogMap::lending(parts.homes, layout, maps),
-            false => LogMap::new(parts.homes, layout, maps),
-        };
+        let mut map = LogMap::new(parts.homes, layout, maps, lends);
         map.swaps = cx.planted("ssd.log-tenant-page-misplaced");
         let mut queue = self.queue(&units, geometry, &profile, cx)?;
-        // What nobody has is never issued for.
-        let last = map.pools() - 1;
-        queue.keep_order(map.pools_of_blocks().iter().map(|&pool| pool.min(last)).collect());
+        queue.keep_order(map.pools(), map.pools_of_blocks());
         let size = Size {
             logical,
             needed: 0,

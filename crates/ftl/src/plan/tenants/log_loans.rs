@@ -13,7 +13,7 @@
 //!
 //! Cost: a look at the log of a pool for each page that goes to it; passes over the accounts where one is full.
 
-use super::ends::{Payer, payer};
+use super::ends::Payer;
 use super::{Flash, Planner};
 use crate::BlockId;
 use crate::log_block::map::NOBODY;
@@ -38,88 +38,18 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         if !self.log().pool(pool).wants_log(page) {
             return;
         }
-        let demands = self.tenants_mut().policy.demands_when_low();
-        if !(demands && self.demand_log(pool, cx)) {
-            self.borrow_log(pool);
-        }
+        self.get_unit(pool, cx);
     }
 
-    /// Borrows a log block where a tenant lends one.
-    fn borrow_log(&mut self, pool: u32) {
-        let pages = self.blocks.layout().pages;
-        let cost = self.log().pool(pool).give_up_cost();
-        let tenants = self.tenants.as_deref().expect("only tenants lend");
-        let (group, borrower, count) = (pool as usize / tenants.len(), tenants.of_pool(pool), tenants.len());
-        let first = group * count;
-        // The last log block of a tenant stays its own.
-        let free = |pool: usize| {
-            let map = self.log().pool(pool as u32);
-            if map.is_merging() { 0 } else { map.spare().min(map.room().saturating_sub(1)) }
-        };
-        let free: Vec<u32> = (first..first + count).map(free).collect();
-        let tenants = self.tenants_mut();
-        let Some(lender) = tenants.policy.lender(&tenants.books[group], &free, borrower) else { return };
-        if free[lender] == 0 || !tenants.policy.admits(cost, pages) {
-            return;
-        }
-        tenants.put_off[pool as usize] += u64::from(cost);
-        tenants.books[group].lend(lender, borrower);
-        tenants.counts[borrower].borrowed += 1;
-        tenants.counts[lender].lent += 1;
-        self.hand_log_over((first + lender) as u32, pool);
+    /// Merges what gives a block up at the least cost; false when the pool has nothing to merge.
+    pub(super) fn give_log_up(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) -> bool {
+        let has_begun = self.log_mut().pool_mut(pool).give_up_one();
+        self.issue_merge(pool, cause, cx);
+        has_begun
     }
 
-    /// Demands a log block back that the owner of `pool` has lent; false when nothing is owed to it.
-    fn demand_log(&mut self, pool: u32, cx: &mut Cx<'_>) -> bool {
-        let tenants = self.tenants_mut();
-        let (group, lender) = (pool as usize / tenants.len(), tenants.of_pool(pool));
-        let Some(debtor) = tenants.books[group].largest_debtor(lender) else { return false };
-        tenants.demands += 1;
-        let keeps = tenants.planted.keeps_what_it_owes && tenants.demands % 2 == 1;
-        let from = tenants.pool(group as u32, debtor);
-        let cause = self.tenants_mut().writers[debtor];
-        if self.log().pool(from).is_merging() && !keeps {
-            // Begun while the drive was idle, and not for the demand.
-            self.issue_merge(from, cause, cx);
-        }
-        if !self.may_give_log(from) && !keeps {
-            let before = self.tenants_mut().counts[debtor].moved;
-            self.tenants_mut().counts[debtor].forced += 1;
-            self.log_mut().pool_mut(from).give_up_one();
-            self.issue_merge(from, cause, cx);
-            let tenants = self.tenants_mut();
-            let moved = tenants.counts[debtor].moved - before;
-            tenants.moved_most = tenants.moved_most.max(moved);
-        }
-        if keeps || !self.may_give_log(from) {
-            self.tenants_mut().late += 1;
-            return false;
-        }
-        self.give_log(from, pool);
-        true
-    }
-
-    pub(super) fn may_give_log(&self, pool: u32) -> bool {
-        let map = self.log().pool(pool);
-        !map.is_merging() && map.spare() > 0
-    }
-
-    /// A log block goes back to the pool that it was lent from.
-    pub(super) fn give_log(&mut self, from: u32, to: u32) {
-        let tenants = self.tenants_mut();
-        let (debtor, lender) = (tenants.of_pool(from), tenants.of_pool(to));
-        let group = from as usize / tenants.len();
-        let put_off = tenants.put_off[from as usize] / u64::from(tenants.debt(from)).max(1);
-        tenants.put_off[from as usize] -= put_off;
-        tenants.books[group].give_back(debtor, lender);
-        let (account, moved) = (tenants.books[group].accounts()[lender], put_off as u32);
-        if let Some(units) = tenants.policy.came_back(lender, &account, put_off as u32, moved) {
-            tenants.books[group].set_contribution(lender, units);
-        }
-        self.hand_log_over(from, to);
-    }
-
-    fn hand_log_over(&mut self, from: u32, to: u32) {
+    /// An erased block goes from one pool to another, and with it a log block.
+    pub(super) fn move_log(&mut self, from: u32, to: u32) {
         let block = self.log_mut().hand_over(from, to);
         self.log_mut().pool_mut(from).change_logs(-1);
         self.log_mut().pool_mut(to).change_logs(1);
@@ -128,38 +58,17 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
 
     /// A pool has merged: its owner may give a block back.
     pub(in crate::plan) fn log_was_merged(&mut self, pool: u32) {
-        let Some(tenants) =
-            self.tenants.as_deref_mut().filter(|_| self.map.log_blocks().is_some_and(|log| log.lends()))
-        else {
-            return;
-        };
-        if tenants.debt(pool) == 0 {
-            return;
+        if self.log().lends() && self.tenants_mut().debt(pool) > 0 {
+            self.give_one_of_two(pool);
         }
-        let gives = &mut tenants.gives_next[pool as usize];
-        *gives = !*gives;
-        if *gives || !tenants.policy.gives_back_at_erase() || !self.may_give_log(pool) {
-            return;
-        }
-        let tenants = self.tenants_mut();
-        let (group, debtor) = (pool as usize / tenants.len(), tenants.of_pool(pool));
-        let lender = tenants.books[group].largest_creditor(debtor).expect("it owes a tenant");
-        let to = tenants.pool(group as u32, lender);
-        self.give_log(pool, to);
     }
 
     /// A block that a pool has erased has come to its number of erases. Who has one less is as with other maps ([`ends`](super::ends)); where that is another
     /// tenant, a block of its takes this one's place. When it cannot be paid now the block stays in use, and is looked at again.
     pub(in crate::plan) fn retire_log(&mut self, pool: u32, number: u32) {
-        let count = self.tenants_mut().len();
-        let group = pool as usize / count;
+        let group = (pool as usize / self.tenants_mut().len()) as u32;
         let block = self.log().block(pool, number);
-        let plane = self.blocks.layout().plane_of_block(block);
-        let good =
-            self.blocks.layout().plane_blocks(plane).filter(|&block| !self.blocks.is_bad(block)).count()
-                as u32;
-        let tenants = self.tenants_mut();
-        match payer(&tenants.books[group], &tenants.floors, good) {
+        match self.payer_in(group) {
             Payer::End => {
                 self.blocks.end();
                 self.attention = true;
@@ -168,23 +77,19 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             Payer::Nobody => {
                 let of_nobody =
                     |&block: &BlockId| self.log().pool_of(block) == NOBODY && !self.blocks.is_bad(block);
-                let other = self.blocks.layout().plane_blocks(plane).find(of_nobody);
+                let other = self.blocks.layout().plane_blocks(group).find(of_nobody);
                 let other = other.expect("what no tenant was given lies somewhere");
                 self.log_mut().find_free(other, pool);
                 self.exec.hand_over(other, pool, pool);
             }
             Payer::Tenant(tenant) => {
-                let payer = self.tenants_mut().pool(group as u32, tenant);
-                let account = self.tenants_mut().books[group].accounts()[tenant];
-                if !self.may_give_log(payer) || account.allocated <= account.lent + 1 {
+                let tenants = self.tenants_mut();
+                let payer = tenants.pool(group, tenant);
+                let account = tenants.books[group as usize].accounts()[tenant];
+                if !self.may_give(payer) || account.allocated <= account.lent + 1 {
                     return;
                 }
-                let tenants = self.tenants_mut();
-                let less = account.allocated - 1;
-                let fewer =
-                    tenants.policy.contribution(account.allocated) - tenants.policy.contribution(less);
-                let contribution = account.contribution.saturating_sub(fewer).min(less);
-                tenants.books[group].set_allocated(tenant, less, contribution);
+                self.take_unit(group, tenant);
                 if payer != pool {
                     let other = self.log_mut().hand_over(payer, pool);
                     self.exec.hand_over(other, payer, pool);

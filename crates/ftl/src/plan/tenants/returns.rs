@@ -75,11 +75,6 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 return Return::Nothing;
             }
             tenants.counts[debtor].returned += 1;
-            if self.map.log_blocks().is_some() {
-                self.give_log(pool, to);
-                return Return::Done;
-            }
-            let tenants = self.tenants_mut();
             let inherited = &mut tenants.inherited[pool as usize];
             *inherited = inherited.saturating_sub(1);
             self.give(pool, to);
@@ -100,7 +95,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     fn can_spare(&self, pool: u32) -> bool {
         let Some(tenants) = self.tenants.as_deref() else { return false };
         if let Some(log) = self.map.log_blocks() {
-            return self.may_give_log(pool) && log.pool(pool).room() > 0;
+            return log.can_spare(pool) && log.pool(pool).room() > 0;
         }
         let (p, pages) = (&self.blocks.planes[pool as usize], self.blocks.layout().pages);
         if p.free <= tenants.own_start_of(pool).max(self.host.urgent) {
