@@ -25,6 +25,8 @@ struct Pool {
     plane: u32,
     /// Its first block.
     first: BlockId,
+    /// Log blocks that it may have open beside what it has borrowed and lent.
+    logs: u32,
     map: Box<dyn LogBlocks>,
 }
 
@@ -56,7 +58,7 @@ impl LogMap {
             for block in map.region().begins_with() {
                 owners[first.behind(block).0 as usize] = number;
             }
-            pools.push(Pool { plane: layout.plane_of_block(first), first, map });
+            pools.push(Pool { plane: layout.plane_of_block(first), first, logs: map.room(), map });
         }
         LogMap { homes, layout, pools, owners, lends, swaps: false }
     }
@@ -70,6 +72,13 @@ impl LogMap {
     pub fn lendable(&self, pool: u32) -> u32 {
         let map = self.pool(pool);
         if map.is_merging() { 0 } else { map.spare().min(map.room().saturating_sub(1)) }
+    }
+
+    /// Log blocks that a pool may have open, or has, and those that it may have by what it was made with, has `borrowed` and has `lent`.
+    pub fn rights(&self, pool: u32, borrowed: u32, lent: u32) -> (u32, u32) {
+        let Pool { logs, map, .. } = &self.pools[pool as usize];
+        // A start may find more open than it gives the right to.
+        (map.logs() + map.room(), (logs + borrowed - lent).max(map.logs()))
     }
 
     /// Whether a pool can do with an erased block less.

@@ -105,6 +105,14 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                         format!("tenant {tenant} has {owned} blocks in group {group} and counts {good}");
                     return Err(Violation { invariant: "I-7", what });
                 }
+                let account = books.accounts()[tenant];
+                let (has, may_have) = map.rights(pool, account.borrowed, account.lent);
+                if has != may_have {
+                    let what = format!(
+                        "tenant {tenant} may open {has} log blocks in group {group}, and has borrowed and lent to {may_have}"
+                    );
+                    return Err(Violation { invariant: "I-7", what });
+                }
             }
         }
         self.check_demands()
