@@ -6,53 +6,12 @@ use super::unit::Unit;
 use super::{Drive, GcConfig, SsdConfig, check_order};
 use crate::nand::{Geometry, Profile};
 use crate::ssd::config::shape::Size;
-use nandu_base::{BuildContext, BuildError, Machine, Plant, Precondition};
+use nandu_base::{BuildContext, BuildError, Machine, Precondition};
 use nandu_ftl::blocks::Share;
 use nandu_ftl::isolation::{Books, Gives, Space, Table};
 use nandu_ftl::log_block::{Homes, LogBlockOptions, LogMap, Part, Region, Shape};
 use nandu_ftl::plan::tenants::Tenants;
 use nandu_ftl::{BlockId, Layout, WearRules};
-
-/// Faults that can be planted in a log-block map and its recovery.
-pub(super) const PLANTS: [Plant; 9] = [
-    Plant::new(
-        "ssd.log-erase-too-early",
-        "I-1",
-        "with a log-block map, blocks are erased before the merged block is programmed",
-    )
-    .within("ssd-log"),
-    Plant::new(
-        "ssd.log-stale-page",
-        "I-1",
-        "now and then a merge copies a version that the log has a newer one of",
-    )
-    .within("ssd-log"),
-    Plant::new("ssd.log-unfinished-merge", "I-1", "a block that a merge fills counts from its first page on")
-        .within("ssd-log"),
-    Plant::new("ssd.log-lost-mark", "I-1", "the mark of a trim is programmed without its names")
-        .within("ssd-log"),
-    Plant::new(
-        "ssd.log-oldest-wins",
-        "I-1",
-        "recovery of a log-block map takes the oldest version of a page",
-    )
-    .within("ssd-log"),
-    Plant::new("ssd.log-wrong-switch", "I-5", "now and then a log block out of order becomes the data block")
-        .within("ssd-log"),
-    Plant::new(
-        "ssd.log-tenant-page-misplaced",
-        "I-7",
-        "two tenants have a page in each other's log-block maps",
-    )
-    .within("ssd-log"),
-    Plant::new(
-        "ssd.log-lent-too-early",
-        "I-6",
-        "a log block that was lent is programmed before what its lender did last is done",
-    )
-    .within("ssd-log"),
-    Plant::new("ssd.log-uncharged-merge", "I-13", "merges are not charged").within("ssd-log"),
-];
 
 impl SsdConfig {
     /// Refuses what has no meaning with a log-block map.

@@ -129,6 +129,8 @@ fn faults_of_isolation_are_found() {
         (Drive::LogBlock, "ssd.log-lent-too-early", "I-6"),
         (Drive::LogBlock, "ssd.tenant-keeps-loan", "I-8"),
         (Drive::LogBlock, "ssd.tenant-keeps-while-idle", "I-8"),
+        (Drive::LogBlock, "ssd.tenant-collects-twice", "I-8"),
+        (Drive::LogBlock, "ssd.tenant-end-not-charged", "I-7"),
     ] {
         let report = run(drive, 3000, Some(plant));
         let found = report.failures.first().map(|failure| failure.violation.invariant);
