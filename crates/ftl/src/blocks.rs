@@ -339,6 +339,11 @@ impl BlockTable {
         self.open(plane, seq, Choice::MostWorn)
     }
 
+    /// Blocks at the start of each plane that are nobody's.
+    pub fn apart(&self) -> u32 {
+        self.apart
+    }
+
     /// Takes the first blocks of each plane of an erased drive away from whoever has its planes; false when they are too few.
     pub fn set_apart(&mut self, blocks: u32) -> bool {
         self.apart = blocks;

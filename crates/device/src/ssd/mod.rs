@@ -156,7 +156,9 @@ impl<M: Mapping> Ssd<M> {
 
     /// How long a write waits for what its pool of a log-block map has to do, about.
     fn logged_before(&self, log: &LogMap, offset: ByteOffset, now: Instant) -> Span {
-        let (pool, _) = log.home((offset.0 >> self.plan.host.page.bits) as u32);
+        let Some((pool, _)) = log.find((offset.0 >> self.plan.host.page.bits) as u32) else {
+            return Span::ZERO;
+        };
         let exec = &self.plan.exec;
         let free_at = exec.lanes.free_at(log.plane_of(pool) >> self.plan.host.plane_bits);
         let timing = exec.lanes.timing();

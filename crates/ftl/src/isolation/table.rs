@@ -59,6 +59,9 @@ const AT: usize = 24;
 const MAGIC: u32 = 0x4E54_5431; // "NTT1"
 
 impl Table {
+    /// Words of a page that the largest table takes, with what stands before it.
+    pub const WORDS: u64 = (AT / 4 + 2 + 3 * super::TENANTS_MAX) as u64;
+
     /// Tenants with these pages, one behind the other, and so many places in all.
     pub fn new(sizes: &[u32], places: usize) -> Table {
         let mut parts = vec![Part::default(); places.max(sizes.len())];

@@ -15,8 +15,8 @@ use super::merge::Merge;
 use super::recover::Found;
 use super::region::{NONE, Region};
 use super::tag::Role;
-use super::{DealtOptions, LogBlockOptions, LogBlocks, Step, Taken, Unmapped, log_blocks};
-use nandu_base::{BuildError, Declared};
+use super::{DealtOptions, LogBlockOptions, LogBlocks, LogQuota, Step, Taken, Unmapped};
+use nandu_base::Declared;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::VecDeque;
@@ -55,9 +55,12 @@ impl LogBlockOptions for BastConfig {
         }
     }
 
-    fn of_pool(&self, region: Region) -> Result<Box<dyn LogBlocks>, BuildError> {
-        let logs = log_blocks(&region, self.log_blocks, 0)?;
-        Ok(Box::new(Bast::new(region, logs, self.use_free_blocks)))
+    fn quota(&self) -> LogQuota {
+        LogQuota { wanted: self.log_blocks, least: 1, others: 0 }
+    }
+
+    fn of_pool(&self, region: Region, logs: u32) -> Box<dyn LogBlocks> {
+        Box::new(Bast::new(region, logs, self.use_free_blocks))
     }
 }
 
@@ -89,7 +92,10 @@ impl Bast {
 
     /// Blocks that it cannot do without, whatever is written: those of the data, one log block, and one for a merge.
     fn least(&self) -> u32 {
-        self.region.shape().logical + 2
+        match self.region.shape().logical {
+            0 => 0,
+            logical => logical + 2,
+        }
     }
 
     fn begin_merge(&mut self, lbn: u32) {
@@ -183,6 +189,10 @@ impl LogBlocks for Bast {
         self.order.len() as u32
     }
 
+    fn logs_max(&self) -> u32 {
+        self.logs_max
+    }
+
     fn room(&self) -> u32 {
         self.logs_max.saturating_sub(self.logs())
     }
@@ -237,6 +247,24 @@ impl LogBlocks for Bast {
     fn spare(&self) -> u32 {
         let free = self.region.free().saturating_sub(self.free_needed());
         free.min(self.region.good().saturating_sub(self.least()))
+    }
+
+    fn resize(&mut self, logical: u32, logs: u32) {
+        self.region.resize(logical);
+        self.log.resize(logical as usize, NONE);
+        self.logs_max = logs;
+    }
+
+    fn forget_from(&mut self, page: u32) -> bool {
+        let shape = self.region.shape();
+        let holds = |&lbn: &u32| {
+            let blocks = [self.region.data(lbn), self.log[lbn as usize]];
+            blocks.into_iter().any(|block| block != NONE && self.region.holds_from(block, page))
+        };
+        if let Some(lbn) = (page / shape.pages..shape.logical).find(holds) {
+            self.begin_merge(lbn);
+        }
+        self.is_merging()
     }
 
     fn least_held(&self) -> u32 {

@@ -16,8 +16,8 @@ use super::merge::Merge;
 use super::recover::Found;
 use super::region::{NONE, Region};
 use super::tag::Role;
-use super::{DealtOptions, LogBlockOptions, LogBlocks, Step, Taken, Unmapped, log_blocks};
-use nandu_base::{BuildError, Declared};
+use super::{DealtOptions, LogBlockOptions, LogBlocks, LogQuota, Step, Taken, Unmapped};
+use nandu_base::Declared;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::VecDeque;
@@ -49,9 +49,12 @@ impl LogBlockOptions for BlockMapConfig {
         &self.dealt
     }
 
-    fn of_pool(&self, region: Region) -> Result<Box<dyn LogBlocks>, BuildError> {
-        let open = log_blocks(&region, Some(self.replacement_blocks), 0)?;
-        Ok(Box::new(BlockMap::new(region, open)))
+    fn quota(&self) -> LogQuota {
+        LogQuota { wanted: Some(self.replacement_blocks), least: self.replacement_blocks, others: 0 }
+    }
+
+    fn of_pool(&self, region: Region, logs: u32) -> Box<dyn LogBlocks> {
+        Box::new(BlockMap::new(region, logs))
     }
 }
 
@@ -156,6 +159,10 @@ impl LogBlocks for BlockMap {
         self.replacements.len() as u32
     }
 
+    fn logs_max(&self) -> u32 {
+        self.open_max
+    }
+
     fn room(&self) -> u32 {
         self.open_max.saturating_sub(self.logs())
     }
@@ -208,9 +215,33 @@ impl LogBlocks for BlockMap {
         self.room().min(self.region.free().saturating_sub(least))
     }
 
+    fn resize(&mut self, logical: u32, logs: u32) {
+        self.region.resize(logical);
+        self.open_max = logs;
+    }
+
+    fn forget_from(&mut self, page: u32) -> bool {
+        let shape = self.region.shape();
+        for lbn in page / shape.pages..shape.logical {
+            let at = self.replacement(lbn);
+            let blocks = [self.region.data(lbn), at.map_or(NONE, |at| self.replacements[at].1)];
+            if blocks.into_iter().any(|block| block != NONE && self.region.holds_from(block, page)) {
+                match at {
+                    Some(at) => self.end_replacement(at),
+                    None => self.merge = Some(Merge::full(&mut self.region, lbn, NONE)),
+                }
+                break;
+            }
+        }
+        self.is_merging()
+    }
+
     fn least_held(&self) -> u32 {
         let written = self.region.good() - self.region.free();
-        written + self.region.shape().logical - self.region.datas() + 1
+        match self.region.shape().logical {
+            0 => written,
+            logical => written + logical - self.region.datas() + 1,
+        }
     }
 
     fn give_up_one(&mut self) -> bool {

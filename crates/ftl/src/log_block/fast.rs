@@ -20,8 +20,8 @@ use super::merge::Merge;
 use super::recover::Found;
 use super::region::{NONE, Region};
 use super::tag::Role;
-use super::{DealtOptions, LogBlockOptions, LogBlocks, Step, Taken, Unmapped, log_blocks};
-use nandu_base::{BuildError, Declared};
+use super::{DealtOptions, LogBlockOptions, LogBlocks, LogQuota, Step, Taken, Unmapped};
+use nandu_base::Declared;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::VecDeque;
@@ -64,9 +64,12 @@ impl LogBlockOptions for FastConfig {
         )
     }
 
-    fn of_pool(&self, region: Region) -> Result<Box<dyn LogBlocks>, BuildError> {
-        let logs = log_blocks(&region, self.log_blocks, u32::from(self.sequential_log_block))?;
-        Ok(Box::new(Fast::new(region, logs, self.sequential_log_block, self.use_free_blocks)))
+    fn quota(&self) -> LogQuota {
+        LogQuota { wanted: self.log_blocks, least: 1, others: u32::from(self.sequential_log_block) }
+    }
+
+    fn of_pool(&self, region: Region, logs: u32) -> Box<dyn LogBlocks> {
+        Box::new(Fast::new(region, logs, self.sequential_log_block, self.use_free_blocks))
     }
 }
 
@@ -259,6 +262,10 @@ impl LogBlocks for Fast {
         (self.random.len() + usize::from(self.sequential.is_some())) as u32
     }
 
+    fn logs_max(&self) -> u32 {
+        self.logs_max
+    }
+
     fn room(&self) -> u32 {
         self.logs_max.saturating_sub(self.random.len() as u32)
     }
@@ -304,6 +311,53 @@ impl LogBlocks for Fast {
 
     fn logs_are_dedicated(&self) -> bool {
         false
+    }
+
+    fn change_logs(&mut self, _by: i32) {
+        unreachable!("the options refuse to lend log blocks of this map")
+    }
+
+    fn spare(&self) -> u32 {
+        let free = self.region.free().saturating_sub(self.free_needed());
+        free.min(self.region.good().saturating_sub(self.blocks_needed()))
+    }
+
+    fn resize(&mut self, logical: u32, logs: u32) {
+        self.region.resize(logical);
+        self.orphan.resize(logical as usize, false);
+        self.logs_max = logs;
+    }
+
+    /// A random log block is given up with all that are older; then each logical block is merged for itself.
+    fn forget_from(&mut self, page: u32) -> bool {
+        let shape = self.region.shape();
+        if self.random.iter().any(|&log| self.region.holds_from(log, page)) {
+            self.make_room();
+            return true;
+        }
+        for lbn in page / shape.pages..shape.logical {
+            let log = self.sequential.filter(|&(owner, _)| owner == lbn).map_or(NONE, |(_, block)| block);
+            let blocks = [self.region.data(lbn), log];
+            if blocks.into_iter().any(|block| block != NONE && self.region.holds_from(block, page)) {
+                match log {
+                    NONE => self.begin(lbn, |region| Merge::full(region, lbn, NONE)),
+                    _ => self.merge_sequential(),
+                }
+                break;
+            }
+            // Its pages were in the random log only, and are unmapped.
+            if self.region.data(lbn) == NONE && self.region.extent(lbn) == 0 {
+                self.orphans -= u32::from(std::mem::take(&mut self.orphan[lbn as usize]));
+            }
+        }
+        self.is_merging()
+    }
+
+    fn give_up_one(&mut self) -> bool {
+        if self.logs() > 0 {
+            self.make_room();
+        }
+        self.is_merging()
     }
 
     fn map_ram(&self) -> u64 {

@@ -26,7 +26,7 @@ impl Homes {
     }
 
     /// Pages of the range below `lpn` that lie in the pool of turn `turn`.
-    fn below(&self, turn: u32, lpn: u32) -> u32 {
+    pub(super) fn below(&self, turn: u32, lpn: u32) -> u32 {
         let page = lpn.clamp(self.first, self.end()) - self.first;
         let (piece, within) = (page / self.unit, page % self.unit);
         let pools = self.order.len() as u32;

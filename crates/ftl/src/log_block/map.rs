@@ -3,8 +3,9 @@
 //! A pool is a plane, or the part of a plane that a tenant has where tenants are kept apart: then its blocks follow each other in the plane, and
 //! the range of each tenant is dealt out to its own pools. So a tenant's log blocks are its own, and so are the merges that they cost.
 //!
-//! *Blocks that change hands*: where tenants lend ([`crate::isolation`]) each pool of a plane numbers all blocks of the plane and has those that it was given, and an
-//! erased one goes from one to another with [`LogMap::hand_over`].
+//! *Blocks that change hands*: where tenants lend, or come and go ([`crate::isolation`]), each pool of a plane numbers all blocks of the plane and has those that it was
+//! given, and an erased one goes from one to another ([`LogMap::hand_over`]), to nobody or from nobody. The range of a tenant may be another one from a deal on, and of no
+//! pages.
 //!
 //! To the controller it is a [`Mapping`] that tells where a page lies and chooses the page for its next version itself. Merges
 //! stay inside a pool, so a copy needs no other die and no two merges meet.
@@ -34,12 +35,14 @@ struct Pool {
 pub struct LogMap {
     /// The ranges of all tenants, in their order; one without tenants.
     homes: Vec<Homes>,
+    /// Those with pages, in the order of their first.
+    by_place: Vec<u32>,
     layout: Layout,
     pools: Vec<Pool>,
     /// The pool of each block, or [`NOBODY`].
     owners: Vec<u32>,
     /// Blocks change hands.
-    lends: bool,
+    moves: bool,
     /// A planted fault: two pages of different ranges change their homes.
     pub swaps: bool,
 }
@@ -50,7 +53,7 @@ impl LogMap {
         homes: Vec<Homes>,
         layout: Layout,
         maps: Vec<(BlockId, Box<dyn LogBlocks>)>,
-        lends: bool,
+        moves: bool,
     ) -> LogMap {
         let mut owners = vec![NOBODY; layout.block_end() as usize];
         let mut pools = Vec::with_capacity(maps.len());
@@ -60,12 +63,48 @@ impl LogMap {
             }
             pools.push(Pool { plane: layout.plane_of_block(first), first, logs: map.room(), map });
         }
-        LogMap { homes, layout, pools, owners, lends, swaps: false }
+        let mut map = LogMap { homes, by_place: Vec::new(), layout, pools, owners, moves, swaps: false };
+        map.order_places();
+        map
+    }
+
+    fn order_places(&mut self) {
+        let homes = &self.homes;
+        self.by_place.clear();
+        self.by_place.extend((0..homes.len() as u32).filter(|&at| homes[at as usize].logical > 0));
+        self.by_place.sort_unstable_by_key(|&at| homes[at as usize].first);
     }
 
     /// Whether blocks change hands.
-    pub fn lends(&self) -> bool {
-        self.lends
+    pub fn moves_blocks(&self) -> bool {
+        self.moves
+    }
+
+    /// A tenant has these pages from here on.
+    pub fn set_range(&mut self, tenant: usize, first: u32, logical: u32) {
+        (self.homes[tenant].first, self.homes[tenant].logical) = (first, logical);
+        self.order_places();
+    }
+
+    /// A pool has so many logical blocks, and log blocks beside what it has borrowed and lent, which is `more` together.
+    pub fn resize(&mut self, pool: u32, logical: u32, logs: u32, more: i32) {
+        let at = &mut self.pools[pool as usize];
+        at.logs = logs;
+        at.map.resize(logical, logs.saturating_add_signed(more));
+    }
+
+    /// The block that a pool erased last is nobody's from here on.
+    pub fn give_away(&mut self, pool: u32) -> BlockId {
+        let number = self.pools[pool as usize].map.region_mut().give_out();
+        let block = self.block(pool, number);
+        self.owners[block.0 as usize] = NOBODY;
+        block
+    }
+
+    /// The pools of a tenant in their turns, with the pages that each has of its range.
+    pub fn pages_in_pools(&self, tenant: usize) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let homes = &self.homes[tenant];
+        (0..).zip(&homes.order).map(move |(turn, &pool)| (pool, homes.below(turn, homes.end())))
     }
 
     /// Erased blocks of a pool that its owner may lend. Its last log block stays its own.
@@ -74,11 +113,10 @@ impl LogMap {
         if map.is_merging() { 0 } else { map.spare().min(map.room().saturating_sub(1)) }
     }
 
-    /// Log blocks that a pool may have open, or has, and those that it may have by what it was made with, has `borrowed` and has `lent`.
+    /// Log blocks that a pool may have open, and those that it may have by what it was made with, has `borrowed` and has `lent`.
     pub fn rights(&self, pool: u32, borrowed: u32, lent: u32) -> (u32, u32) {
         let Pool { logs, map, .. } = &self.pools[pool as usize];
-        // A start may find more open than it gives the right to.
-        (map.logs() + map.room(), (logs + borrowed - lent).max(map.logs()))
+        (map.logs_max(), logs + borrowed - lent)
     }
 
     /// Whether a pool can do with an erased block less.
@@ -113,7 +151,7 @@ impl LogMap {
         self.pools_of_plane(plane).rfind(begins).expect("the first pool of a plane begins at 0")
     }
 
-    /// After a start: an erased block is a pool's.
+    /// An erased block that nobody has is a pool's from here on.
     pub fn find_free(&mut self, block: BlockId, pool: u32) {
         self.owners[block.0 as usize] = pool;
         let at = &mut self.pools[pool as usize];
@@ -125,22 +163,32 @@ impl LogMap {
         self.owners[block.0 as usize] = pool;
     }
 
-    /// The pool of a page, and its number there.
+    /// The pool of a page that is somebody's, and its number there.
     #[inline]
     pub fn home(&self, lpn: u32) -> (u32, u32) {
+        self.find(lpn).expect("only pages that are somebody's are asked for")
+    }
+
+    /// The same of any page; none where it is nobody's.
+    #[inline]
+    pub fn find(&self, lpn: u32) -> Option<(u32, u32)> {
         match &self.homes[..] {
-            [all] => all.home(lpn),
-            many => LogMap::home_among(many, if self.swaps { LogMap::swapped(many, lpn) } else { lpn }),
+            [all] if lpn < all.end() => Some(all.home(lpn)),
+            _ => self.find_among(if self.swaps { self.swapped(lpn) } else { lpn }),
         }
     }
 
-    fn home_among(homes: &[Homes], lpn: u32) -> (u32, u32) {
-        homes[homes.partition_point(|homes| homes.end() <= lpn)].home(lpn)
+    fn find_among(&self, lpn: u32) -> Option<(u32, u32)> {
+        let homes = |at: u32| &self.homes[at as usize];
+        let at = self.by_place.partition_point(|&at| homes(at).end() <= lpn);
+        let homes = homes(*self.by_place.get(at)?);
+        (homes.first <= lpn).then(|| homes.home(lpn))
     }
 
     /// The last page of the first range for the first one of the second, and the other way round.
-    fn swapped(homes: &[Homes], lpn: u32) -> u32 {
-        let (last, first) = (homes[0].end() - 1, homes[1].first);
+    fn swapped(&self, lpn: u32) -> u32 {
+        let [one, other, ..] = self.by_place[..] else { return lpn };
+        let (last, first) = (self.homes[one as usize].end() - 1, self.homes[other as usize].first);
         if lpn == last {
             first
         } else if lpn == first {
@@ -217,7 +265,7 @@ impl LogMap {
 
     /// The record of a page that is mapped.
     pub fn record(&self, lpn: Lpn) -> Option<u64> {
-        let (pool, local) = self.home(lpn.0);
+        let (pool, local) = self.find(lpn.0)?;
         let region = self.pool(pool).region();
         region.at(local).map(|spot| region.tag(local, spot).word())
     }
@@ -245,7 +293,7 @@ impl Mapping for LogMap {
 
     #[inline]
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
-        let (pool, local) = self.home(lpn.0);
+        let (pool, local) = self.find(lpn.0)?;
         self.pool(pool).region().at(local).map(|spot| self.ppn(pool, spot))
     }
 

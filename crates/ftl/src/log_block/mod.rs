@@ -38,7 +38,7 @@ pub use block_map::{BlockMap, BlockMapConfig};
 pub use fast::{Fast, FastConfig};
 pub use homes::Homes;
 pub use map::LogMap;
-pub use options::{DealtOptions, LogBlockOptions, log_blocks};
+pub use options::{DealtOptions, LogBlockOptions, LogQuota};
 pub use region::{NONE, Part, Region, Shape};
 pub use tag::{Role, Tag};
 
@@ -154,6 +154,9 @@ pub trait LogBlocks: Send {
     /// Log blocks in use.
     fn logs(&self) -> u32;
 
+    /// Log blocks that may be open, without one for sequential writes.
+    fn logs_max(&self) -> u32;
+
     /// Log blocks that may be opened yet before one must be given up.
     fn room(&self) -> u32;
 
@@ -176,30 +179,30 @@ pub trait LogBlocks: Send {
     fn logs_are_dedicated(&self) -> bool;
 
     /// Whether a new version of `page` needs a log block of its own that is not there yet, and one would be given up for want of room.
-    /// By default none is lent, nor what follows here asked for.
+    /// Asked where log blocks are lent; by default none is.
     fn wants_log(&self, _page: u32) -> bool {
         false
     }
 
     /// So many log blocks more, or fewer, may be open from here on: a block was borrowed or lent, or is back.
-    fn change_logs(&mut self, _by: i32) {
-        unreachable!("a map that lends log blocks says how")
-    }
+    fn change_logs(&mut self, by: i32);
 
     /// Erased blocks that it can do without as it is.
-    fn spare(&self) -> u32 {
-        0
-    }
+    fn spare(&self) -> u32;
+
+    /// It has so many logical blocks and log blocks from here on. Of those that it has no more nothing is left.
+    fn resize(&mut self, logical: u32, logs: u32);
+
+    /// Begins the next of the merges after which no version is left of the pages from `page` on, all of which are unmapped; false when none is.
+    fn forget_from(&mut self, page: u32) -> bool;
 
     /// Blocks that it has written and erased ones that it cannot do without, together.
     fn least_held(&self) -> u32 {
         self.region().good() - self.region().free() + self.free_needed()
     }
 
-    /// Begins to give up the log block that costs least for another tenant; false when there is none. One merge leaves a block to spare.
-    fn give_up_one(&mut self) -> bool {
-        false
-    }
+    /// Begins to give up the log block that costs least; false when there is none. Where log blocks are lent, one merge leaves a block to spare.
+    fn give_up_one(&mut self) -> bool;
 
     /// Pages that this would move.
     fn give_up_cost(&self) -> u32 {

@@ -19,11 +19,11 @@ pub trait LogBlockOptions: Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// The map of one pool: a plane, or a tenant's part of it.
-    ///
-    /// # Errors
-    /// The pool is too small for the log blocks that are asked for.
-    fn of_pool(&self, region: Region) -> Result<Box<dyn LogBlocks>, BuildError>;
+    /// How many log blocks a pool has.
+    fn quota(&self) -> LogQuota;
+
+    /// The map of one pool with so many log blocks: of a plane, or a tenant's part of it.
+    fn of_pool(&self, region: Region, logs: u32) -> Box<dyn LogBlocks>;
 }
 
 /// The options that all log-block maps have. They stand in the table `mapping` beside a map's own.
@@ -39,21 +39,41 @@ fn one() -> u32 {
     1
 }
 
-/// The number of log blocks of a pool: so many as are `wanted`, or all that are spare beside one for a merge to go to, one for the host to go on and
-/// `others`.
-///
-/// # Errors
-/// They do not fit, or none is left.
-pub fn log_blocks(region: &Region, wanted: Option<u32>, others: u32) -> Result<u32, BuildError> {
-    let (good, logical) = (region.good(), region.shape().logical);
-    let most = good.saturating_sub(logical + 2).saturating_sub(others);
-    let logs = wanted.unwrap_or(most);
-    if logs == 0 || logs > most {
-        let why = format!(
-            "{good} good blocks in a plane, or a tenant's part of it, hold {logical} logical ones, 2 for merges and {others} for sequential writes: {logs} \
-             log blocks do not fit, at least 1 and at most {most}; raise `spare_factor` or the number of blocks"
-        );
-        return Err(BuildError::at("spare_factor", why));
+/// How many log blocks a pool has, by the options of its map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogQuota {
+    /// So many; all that are spare where no number is given.
+    pub wanted: Option<u32>,
+    /// Of these, the ones that it cannot do without.
+    pub least: u32,
+    /// Blocks for sequential writes beside them.
+    pub others: u32,
+}
+
+/// Blocks beside those of the data and of the log: one for a merge to go to, and one for the host to go on.
+const FOR_MERGES: u32 = 2;
+
+impl LogQuota {
+    /// Blocks without which a pool of so many logical ones cannot go on.
+    pub fn needed(&self, logical: u32) -> u32 {
+        logical + FOR_MERGES + self.least + self.others
     }
-    Ok(logs)
+
+    /// The log blocks of a pool with so many `good` blocks for so many logical ones.
+    ///
+    /// # Errors
+    /// They do not fit, or none is left.
+    pub fn logs(&self, good: u32, logical: u32) -> Result<u32, BuildError> {
+        let most = good.saturating_sub(logical + FOR_MERGES).saturating_sub(self.others);
+        let logs = self.wanted.unwrap_or(most);
+        if logs == 0 || logs > most {
+            let why = format!(
+                "{good} good blocks in a plane, or a tenant's part of it, hold {logical} logical ones, {FOR_MERGES} for merges and {} for sequential writes: \
+                 {logs} log blocks do not fit, at least 1 and at most {most}; raise `spare_factor` or the number of blocks",
+                self.others
+            );
+            return Err(BuildError::at("spare_factor", why));
+        }
+        Ok(logs)
+    }
 }

@@ -127,6 +127,29 @@ impl Region {
         self.shape
     }
 
+    /// It has so many logical blocks from here on; those that it has no more have no data block and no page.
+    pub fn resize(&mut self, logical: u32) {
+        let kept = self.data.iter().skip(logical as usize).all(|&block| block == NONE);
+        assert!(kept, "a logical block that goes has a data block");
+        assert!(
+            u64::from(logical) * u64::from(self.shape.pages) < u64::from(MARK),
+            "page numbers fit 31 bits"
+        );
+        self.shape.logical = logical;
+        self.at.resize((logical * self.shape.pages) as usize, 0);
+        self.data.resize(logical as usize, NONE);
+        self.marked.resize(logical as usize, false);
+    }
+
+    /// Whether a block holds a version of a page from `page` on, or a mark of a logical block that is all of such pages.
+    pub fn holds_from(&self, block: u32, page: u32) -> bool {
+        (0..self.written(block)).any(|position| match self.owner(self.spot(block, position)) {
+            FREE | WASTE | FILLER => false,
+            mark if mark >= MARK => (mark - MARK) * self.shape.pages >= page,
+            owner => owner > page,
+        })
+    }
+
     /// The blocks that it began with.
     pub fn begins_with(&self) -> Range<u32> {
         self.part.blocks.clone()

@@ -237,7 +237,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             return;
         }
         for lpn in 0..logical {
-            let (pool, local) = self.log().home(lpn);
+            let Some((pool, local)) = self.log().find(lpn) else { continue };
             let taken = self.log_mut().pool_mut(pool).take(local);
             assert!(taken.is_some(), "an empty drive takes its pages in order without a merge");
         }

@@ -215,6 +215,10 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let has_map_pages = map.translation_pages() > 0;
         let claimed = paging.claim(&mut blocks);
         assert!(claimed, "a geometry that was checked has blocks for the map");
+        if let Some(tables) = tenants.as_ref().and_then(|tenants| tenants.tables.as_ref()) {
+            let is_apart = blocks.set_apart(tables.per_plane());
+            assert!(is_apart, "a geometry that was checked has blocks for the table of tenants");
+        }
         Planner {
             map,
             paging,

@@ -22,6 +22,7 @@ mod deal;
 mod ends;
 mod going;
 mod loans;
+mod log_deals;
 mod log_loans;
 mod maps;
 mod report;
@@ -30,12 +31,14 @@ mod returns;
 mod victims;
 
 pub use deal::Dealing;
+pub use log_deals::LogDealing;
 pub use returns::{Return, Returns};
 
 use super::{Flash, Planner};
 use crate::Lpn;
 use crate::aged::Aged;
 use crate::blocks::Content;
+use crate::checkpoint::Anchors;
 use crate::isolation::{Books, Isolation, TENANTS_MAX, Table};
 use crate::mapping::Mapping;
 use crate::placement::RoundRobin;
@@ -97,6 +100,8 @@ pub struct Tenants {
     pub table: Table,
     /// What tenants get that come or change while the drive runs, where they may.
     pub dealing: Option<Dealing>,
+    /// Where the table lies on a drive with a log-block map, where tenants come and go.
+    pub tables: Option<Anchors>,
     /// The turns of each over the groups of planes where it has units.
     pub turns: Vec<RoundRobin>,
     /// Erased units at which each begins to clear.
@@ -164,6 +169,7 @@ impl Tenants {
             gives_next: vec![false; pools],
             table,
             dealing: None,
+            tables: None,
             turns,
             starts,
             policy,

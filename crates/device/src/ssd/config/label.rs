@@ -46,6 +46,9 @@ impl SsdConfig {
                 ", {interleave} pages in a row, over {}",
                 self.allocation_order.map(axis_word).join(" ")
             );
+            if let Some(tables) = self.tables(&layout, chip.page.0) {
+                said += &format!(", {} of them for the table of tenants", tables.per_plane());
+            }
         } else {
             let logical = u32::try_from(capacity.0 / chip.page.0).ok()?;
             let shape = self.mapping.shape(logical, chip.page.0, layout.pages).ok()?;

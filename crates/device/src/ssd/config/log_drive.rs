@@ -8,9 +8,10 @@ use crate::nand::{Geometry, Profile};
 use crate::ssd::config::shape::Size;
 use nandu_base::{BuildContext, BuildError, Machine, Precondition};
 use nandu_ftl::blocks::Share;
+use nandu_ftl::checkpoint::Anchors;
 use nandu_ftl::isolation::{Books, Gives, Space, Table};
 use nandu_ftl::log_block::{Homes, LogBlockOptions, LogMap, Part, Region, Shape};
-use nandu_ftl::plan::tenants::Tenants;
+use nandu_ftl::plan::tenants::{Dealing, LogDealing, Tenants};
 use nandu_ftl::{BlockId, Layout, WearRules};
 
 impl SsdConfig {
@@ -30,12 +31,6 @@ impl SsdConfig {
             && let Err(why) = options.lends()
         {
             return refuse("isolation", why);
-        }
-        if self.max_tenants.is_some() {
-            return refuse(
-                "max_tenants",
-                "a log-block map deals pages out to planes when it is made: tenants stay as they are",
-            );
         }
         self.check_slc()?;
         if self.reclaim_unit != Unit::Plane {
@@ -89,37 +84,40 @@ impl SsdConfig {
             let why = format!("{logical} logical pages are not within 1 to {most}");
             return Err(BuildError::at("spare_factor", why));
         }
-        let lends = self.isolation.made().lends();
-        let mut parts = self.log_parts(&layout, geometry, logical as u32, interleave, profile.page.0)?;
-        let logical = parts.homes.last().map_or(0, Homes::end);
-        let wear = self.wear.rules(profile.endurance, 1, cx.name);
+        let tables = self.tables(&layout, profile.page.0);
+        let apart = tables.as_ref().map_or(0, Anchors::per_plane);
+        let wear = self.wear.rules(profile.endurance, apart.max(1), cx.name);
+        let made = Made { layout, geometry, logical: logical as u32, page: profile.page.0, apart, wear };
+        let mut parts = self.log_parts(&made, options)?;
+        let moves = self.isolation.made().lends() || tables.is_some();
         let maps: Result<Vec<_>, BuildError> = parts
-            .pools(&layout, lends)
+            .pools(&made, moves)?
             .into_iter()
-            .map(|(first, shape, part)| {
+            .map(|Pool { first, shape, part, share }| {
                 let own = part.blocks.clone();
                 let mut region = Region::part(shape, part);
                 let is_bad = |&block: &u32| wear.is_factory_bad(&layout, first.behind(block));
                 own.filter(is_bad).for_each(|block| region.retire(block));
                 region.planted.stale_page_wins = cx.planted("ssd.log-stale-page");
                 region.planted.wrong_switch = cx.planted("ssd.log-wrong-switch");
-                Ok((first, options.of_pool(region)?))
+                let logs = match share {
+                    Some(_) if shape.logical == 0 => 0,
+                    share => options.quota().logs(share.unwrap_or(region.good()), shape.logical)?,
+                };
+                Ok((first, options.of_pool(region, logs)))
             })
             .collect();
-        let maps = maps?;
-        if let Some(tenancy) = parts.tenancy.as_mut().filter(|_| lends) {
-            // What is bad from the factory is nobody's.
+        let mut map = LogMap::new(parts.homes, layout, maps?, moves);
+        if let Some(tenancy) = parts.tenancy.as_mut().filter(|_| moves) {
             let tenants = &mut tenancy.tenants;
             (tenants.planted, tenants.returns) = (planted(cx), self.returns());
-            tenants.floors = vec![0; tenants.len()];
-            for (pool, (_, map)) in maps.iter().enumerate() {
-                let (group, tenant, good) = (pool / tenants.len(), pool % tenants.len(), map.region().good());
-                let contribution = tenants.policy.contribution(good);
-                tenants.books[group].set_allocated(tenant, good, contribution);
-                tenants.floors[tenant] = map.blocks_needed().max(tenants.floors[tenant]);
+            match tables {
+                Some(_) => made.give_shares(&tenancy.shares, &mut map),
+                None => tenants.take_what_is_good(&map),
             }
+            tenants.tables = tables;
         }
-        let mut map = LogMap::new(parts.homes, layout, maps, lends);
+        let logical = parts.logical;
         map.swaps = cx.planted("ssd.log-tenant-page-misplaced");
         let mut queue = self.queue(&units, geometry, &profile, cx)?;
         queue.keep_order(map.pools(), map.pools_of_blocks());
@@ -130,7 +128,7 @@ impl SsdConfig {
             reserved: 0,
             slc: 0,
             map: 0,
-            anchors: 0,
+            anchors: apart,
             wear: WearRules { keeps_worn: cx.planted("ssd.worn-block-used"), ..wear },
         };
         let shape = self.mapping.shape(size.logical, profile.page.0, layout.pages)?;
@@ -138,76 +136,149 @@ impl SsdConfig {
         self.assemble(Drive { profile, geometry, units, shape, size, tenancy, queue }, map, cx)
     }
 
+    /// Where a drive with a log-block map keeps the table of its tenants, where these come and go.
+    pub(super) fn tables(&self, layout: &Layout, page: u64) -> Option<Anchors> {
+        self.max_tenants.map(|_| Anchors::new(*layout, Table::WORDS, (page / 4) as u32))
+    }
+
     /// Who has which pages and blocks: all of them the host, or each tenant its planes or its part of every plane.
-    fn log_parts(
-        &self,
-        layout: &Layout,
-        geometry: Geometry,
-        logical: u32,
-        interleave: u32,
-        page: u64,
-    ) -> Result<Parts, BuildError> {
-        let turns = Unit::Plane.turns(self.allocation_order, geometry);
+    fn log_parts(&self, made: &Made, options: &dyn LogBlockOptions) -> Result<Parts, BuildError> {
+        let (layout, logical, interleave) = (&made.layout, made.logical, options.dealt().interleave);
+        let turns = Unit::Plane.turns(self.allocation_order, made.geometry);
         let planes = || (0..u64::from(layout.planes)).map(|turn| turns.nth(turn));
         let homes = |first, logical, order| Homes { first, logical, unit: interleave, order };
         if !self.isolation.is_on() {
             let homes = vec![homes(0, logical, planes().collect())];
-            return Ok(Parts { homes, blocks: vec![layout.blocks], tenancy: None });
+            return Ok(Parts { homes, logical, blocks: vec![layout.blocks], tenancy: None });
         }
-        let sizes = self.ranges(logical, page)?;
-        let table = Table::new(&sizes, sizes.len());
+        let mut sizes = self.ranges(logical, made.page)?;
+        sizes.resize(self.places(), 0);
+        let count = sizes.len();
+        let table = Table::new(&sizes, count);
         let needed = sizes.iter().map(|&pages| u64::from(pages)).collect();
-        let (owners, blocks, books) = match self.isolation.gives() {
+        let dealing = self.max_tenants.map(|_| Dealing {
+            page: made.page,
+            logical,
+            units: made.good_in_each(),
+            pages: layout.pages,
+            groups: layout.planes,
+            start: self.gc.paced_from(),
+            trigger: None,
+            gc_start: 0,
+            streams: 0,
+            slc: 0,
+            map: None,
+            logs: Some(LogDealing { quota: options.quota(), interleave }),
+        });
+        let (owners, blocks) = match self.isolation.gives() {
             Gives::Channels | Gives::Dies => {
-                (self.owners(&sizes, logical, geometry)?, vec![layout.blocks], Vec::new())
+                (self.owners(&sizes, logical, made.geometry)?, vec![layout.blocks])
             }
             _ => {
                 let weights = self.tenants.iter().map(|tenant| tenant.weight).collect();
-                let (units, pages, groups) = (layout.blocks, layout.pages, layout.planes);
+                let units = dealing.as_ref().map_or(layout.blocks, |dealing| dealing.units);
+                let (pages, groups) = (layout.pages, layout.planes);
                 let space = Space { units, pages, groups, logical, weights, sizes: sizes.clone() };
-                let blocks = self.policy(pages, 0).shares(&space);
-                let books = vec![Books::new(blocks.clone(), |_| 0); layout.planes as usize];
-                (Vec::new(), blocks, books)
+                (Vec::new(), self.policy(pages, 0).shares(&space))
             }
         };
-        let count = sizes.len();
+        let policy = self.policy(layout.pages, 0);
+        let contribution = |blocks: u32| if dealing.is_some() { policy.contribution(blocks) } else { 0 };
+        let books = match owners.is_empty() {
+            true => vec![Books::new(blocks.clone(), contribution); layout.planes as usize],
+            false => Vec::new(),
+        };
+        let share = |&blocks: &u32| Share { blocks, reserved: 0 };
+        let shares = if books.is_empty() { Vec::new() } else { blocks.iter().map(share).collect() };
         let starts = vec![self.gc.paced_from(); count];
-        let tenants = Tenants::new(
-            table,
-            vec![turns.clone(); count],
-            starts,
-            self.policy(layout.pages, 0),
-            books,
-            owners,
-        );
+        let mut tenants = Tenants::new(table, vec![turns.clone(); count], starts, policy, books, owners);
+        let floor = |dealing: &Dealing| sizes.iter().map(|&pages| dealing.floor_of(pages, count)).collect();
+        tenants.floors = dealing.as_ref().map_or_else(Vec::new, floor);
         let own = |tenant: usize| {
             let own = planes().filter(|&plane| tenants.has_group(plane, tenant));
             own.map(|plane| tenants.pool(plane, tenant)).collect()
         };
         let ranges = tenants.table.parts().iter().enumerate();
-        let homes = ranges.map(|(tenant, part)| homes(part.first, part.live, own(tenant))).collect();
-        let share = |&blocks: &u32| Share { blocks, reserved: 0 };
-        let shares = if tenants.books.is_empty() { Vec::new() } else { blocks.iter().map(share).collect() };
+        let homes: Vec<Homes> =
+            ranges.map(|(tenant, part)| homes(part.first, part.live, own(tenant))).collect();
+        let logical = match &dealing {
+            Some(dealing) => dealing.logical,
+            None => homes.last().map_or(0, Homes::end),
+        };
+        tenants.dealing = dealing;
         let pools = layout.planes as usize * blocks.len();
         let (map_blocks, slc_blocks) = (vec![0; pools], vec![0; pools]);
         let tenancy = Some(Tenancy { tenants, shares, needed, map_blocks, slc_blocks });
-        Ok(Parts { homes, blocks, tenancy })
+        Ok(Parts { homes, logical, blocks, tenancy })
     }
+}
+
+/// What a drive is made of.
+struct Made {
+    layout: Layout,
+    geometry: Geometry,
+    /// Logical pages.
+    logical: u32,
+    /// Bytes of a page.
+    page: u64,
+    /// Blocks at the start of each plane that are nobody's.
+    apart: u32,
+    wear: WearRules,
+}
+
+impl Made {
+    /// Blocks of a plane that somebody may have.
+    fn good(&self, plane: u32) -> impl Iterator<Item = BlockId> + '_ {
+        let blocks = self.layout.plane_blocks(plane).skip(self.apart as usize);
+        blocks.filter(|&block| !self.wear.is_factory_bad(&self.layout, block))
+    }
+
+    /// As many as every plane has.
+    fn good_in_each(&self) -> u32 {
+        (0..self.layout.planes).map(|plane| self.good(plane).count() as u32).min().unwrap_or(0)
+    }
+
+    /// Gives each tenant its blocks of every plane; the others are nobody's.
+    fn give_shares(&self, shares: &[Share], map: &mut LogMap) {
+        for plane in 0..self.layout.planes {
+            let mut good = self.good(plane);
+            for (tenant, share) in (0..).zip(shares) {
+                let pool = plane * shares.len() as u32 + tenant;
+                good.by_ref().take(share.blocks as usize).for_each(|block| map.find_free(block, pool));
+            }
+        }
+    }
+}
+
+/// A pool of a plane.
+struct Pool {
+    /// The block that it numbers first.
+    first: BlockId,
+    shape: Shape,
+    /// What it begins with.
+    part: Part,
+    /// Blocks that it gets, where tenants come and go.
+    share: Option<u32>,
 }
 
 /// Who has which pages and blocks of a drive.
 struct Parts {
     /// The ranges of logical pages.
     homes: Vec<Homes>,
+    /// Logical pages of the drive.
+    logical: u32,
     /// Blocks of each pool of a plane.
     blocks: Vec<u32>,
     tenancy: Option<Tenancy>,
 }
 
 impl Parts {
-    /// The block that each pool numbers first, its size, and what it has of it.
-    fn pools(&self, layout: &Layout, lends: bool) -> Vec<(BlockId, Shape, Part)> {
-        let mut pools = Vec::new();
+    /// The pools, plane after plane.
+    fn pools(&self, made: &Made, moves: bool) -> Result<Vec<Pool>, BuildError> {
+        let layout = &made.layout;
+        let dealing = self.tenancy.as_ref().and_then(|tenancy| tenancy.tenants.dealing.as_ref());
+        let stride = dealing.map_or(Ok(0), |dealing| stride(dealing, self.blocks.len()))?;
+        let mut pools: Vec<Pool> = Vec::new();
         for plane in 0..layout.planes {
             let (mut first, mut begins, mut base) = (layout.first_block(plane), 0, 0);
             for &blocks in &self.blocks {
@@ -215,16 +286,40 @@ impl Parts {
                 let homes = self.homes.iter().find(|homes| homes.order.contains(&pool));
                 let logical = homes.map_or(0, |homes| homes.most_in_a_pool().div_ceil(layout.pages));
                 let shape = |blocks| Shape { pages: layout.pages, blocks, logical };
-                if lends {
-                    pools.push((first, shape(layout.blocks), Part { blocks: begins..begins + blocks, base }));
+                if dealing.is_some() {
+                    let part = Part { blocks: 0..0, base };
+                    pools.push(Pool { first, shape: shape(layout.blocks), part, share: Some(blocks) });
+                    base += stride;
+                } else if moves {
+                    let part = Part { blocks: begins..begins + blocks, base };
+                    pools.push(Pool { first, shape: shape(layout.blocks), part, share: None });
                     begins += blocks;
                     base += logical * layout.pages;
                 } else {
-                    pools.push((first, shape(blocks), Part { blocks: 0..blocks, base: 0 }));
+                    let part = Part { blocks: 0..blocks, base: 0 };
+                    pools.push(Pool { first, shape: shape(blocks), part, share: None });
                     first = first.behind(blocks);
                 }
             }
         }
-        pools
+        Ok(pools)
+    }
+}
+
+/// How far the numbers are apart from which on the pages of two places for tenants are numbered on record: any of them may come to have the whole drive.
+fn stride(dealing: &Dealing, places: usize) -> Result<u32, BuildError> {
+    let logical =
+        dealing.logs.map_or(0, |logs| logs.logical_blocks(dealing.logical, dealing.groups, dealing.pages));
+    let stride = (u64::from(logical) + 1) * u64::from(dealing.pages);
+    match u32::try_from(stride * places as u64) {
+        Ok(_) => Ok(stride as u32),
+        Err(_) => {
+            let most = u64::from(u32::MAX) / stride;
+            let why = format!(
+                "the pages of {places} places need {} numbers in each plane, and a record has 32 bits: at most {most} with this map",
+                stride * places as u64
+            );
+            Err(BuildError::at("max_tenants", why))
+        }
     }
 }

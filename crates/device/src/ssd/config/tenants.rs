@@ -219,6 +219,7 @@ impl SsdConfig {
             streams: self.more_streams(),
             slc: size.slc,
             map: self.mapping.needs(page),
+            logs: None,
         };
         let tables = u64::from(self.max_tenants.is_some()) * 2;
         let journal =

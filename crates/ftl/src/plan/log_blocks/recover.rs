@@ -2,7 +2,7 @@
 //!
 //! A start reads the out-of-band record of every programmed page, all dies at once, finds what each block is (see
 //! [`crate::log_block::recover`]) and erases what a merge had left behind. A cut during the start finds the same again:
-//! only blocks are erased that nothing depends on, in an order that keeps it so.
+//! only blocks are erased that nothing depends on, in an order that keeps it so. Where tenants come and go, the table of who has what is read first.
 
 use super::super::recover::Figures;
 use super::{Flash, Planner, decode_mark};
@@ -21,8 +21,9 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         self.map.reset();
         self.blocks = self.blocks.for_recovery();
         (self.seq, self.erases_ever) = (0, 0);
+        self.recover_table(cx);
         let mut doomed = Vec::new();
-        let erased = if self.log().lends() { self.find_owners(cx) } else { Vec::new() };
+        let erased = if self.log().moves_blocks() { self.find_owners(cx) } else { Vec::new() };
         for pool in 0..self.log().pools() {
             let (blocks, marks) = self.scan_pool(pool, &erased, cx);
             let pages = blocks.iter().map(|block| block.pages.len() as u64).sum();
@@ -32,15 +33,16 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             let dedicated = map.logs_are_dedicated();
             let found = rebuild(map.region_mut(), &blocks, &marks, dedicated, oldest_wins);
             map.adopt(&found);
+            found.doomed.iter().for_each(|&block| map.region_mut().erase(block));
             self.seq = self.seq.max(found.seq);
             doomed.extend(found.doomed.iter().map(|&block| (pool, block)));
         }
-        if self.log().lends() {
+        self.forget_going_logged();
+        if self.log().moves_blocks() {
             self.settle_logs(&erased);
         }
         let scanned = self.scanned(cx);
         for (pool, block) in doomed {
-            self.log_mut().pool_mut(pool).region_mut().erase(block);
             self.issue_step(pool, Step::Erase(block), TenantId::SYSTEM, Work::Recovery, cx);
         }
         (0..self.log().pools()).for_each(|pool| self.note_all_erased(pool));
@@ -55,10 +57,9 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let mut erased = Vec::new();
         for plane in 0..layout.planes {
             let pools = self.log().pools_of_plane(plane);
-            let mut spare: Vec<i64> =
-                pools.clone().map(|pool| self.log().pool(pool).region().begins_with().len() as i64).collect();
+            let mut spare: Vec<i64> = pools.clone().map(|pool| i64::from(self.made_with(pool))).collect();
             let mut torn = Vec::new();
-            for block in layout.plane_blocks(plane) {
+            for block in layout.plane_blocks(plane).skip(self.blocks.apart() as usize) {
                 let medium = cx.medium.as_deref().expect("recovery reads the medium");
                 let erases = medium.erases(self.exec.unit(layout.first_page(block)));
                 self.blocks.restore_wear(block, erases);
@@ -72,6 +73,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 let mut states = states.take_while(|state| *state != UnitState::Erased).peekable();
                 if states.peek().is_none() {
                     self.erases_ever += u64::from(erases);
+                    self.log_mut().owned_by(block, NOBODY);
                     erased.push(block);
                     continue;
                 }
@@ -98,6 +100,14 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         erased
     }
 
+    /// Blocks that a pool was made with, bad ones included: by its tenant's share where tenants come and go.
+    fn made_with(&self, pool: u32) -> u32 {
+        match self.tenants.as_deref().filter(|tenants| tenants.dealing.is_some()) {
+            Some(tenants) => self.blocks.shares()[tenants.of_pool(pool)].blocks,
+            None => self.log().pool(pool).region().begins_with().len() as u32,
+        }
+    }
+
     /// Reads the records of a pool, and the marks among its pages; notes how its blocks are worn. Those that are `erased` and nobody's yet are left out.
     fn scan_pool(&mut self, pool: u32, erased: &[BlockId], cx: &mut Cx<'_>) -> (Vec<Block>, Vec<Mark>) {
         let layout = *self.blocks.layout();
@@ -105,7 +115,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let base = self.log().pool(pool).region().base();
         for number in 0..self.log().pool(pool).region().shape().blocks {
             let block = self.log().block(pool, number);
-            if self.log().lends()
+            if self.log().moves_blocks()
                 && (self.log().pool_of(block) != pool || erased.binary_search(&block).is_ok())
             {
                 continue;

@@ -21,6 +21,7 @@
 //!
 //! Cost: a pass over the units of the tenant, and a pause of all dies of about two programs, more where units are cleared.
 
+use super::log_deals::LogDealing;
 use super::{Flash, Planner, Tenants};
 use crate::Lpn;
 use crate::blocks::Share;
@@ -57,6 +58,8 @@ pub struct Dealing {
     pub slc: u32,
     /// What a map on the flash takes of the units of a tenant, where there is one.
     pub map: Option<MapNeeds>,
+    /// What a log-block map gives a tenant, where there is one.
+    pub logs: Option<LogDealing>,
 }
 
 impl Dealing {
@@ -67,6 +70,9 @@ impl Dealing {
 
     /// What a tenant of so many pages with so many units has in each group.
     pub fn share_of(&self, units: u32, pages: u32) -> Share {
+        if self.logs.is_some() {
+            return Share { blocks: units, reserved: 0 };
+        }
         let own = self.start_of(units).max(self.gc_start) + 3 + self.streams + self.slc_of(units);
         let map = self.map.map_or(0, |map| map.blocks(self.row(), pages));
         Share { blocks: units, reserved: own + map }
@@ -108,6 +114,15 @@ impl Dealing {
         match share.blocks {
             0 => 0,
             _ => share.reserved + needed.div_ceil(self.row()) as u32,
+        }
+    }
+
+    /// The same of a tenant of so many pages, of so many tenants.
+    pub fn floor_of(&self, pages: u32, tenants: usize) -> u32 {
+        match &self.logs {
+            Some(_) if pages == 0 => 0,
+            Some(logs) => logs.quota.needed(logs.logical_blocks(pages, self.groups, self.pages)),
+            None => self.floor(self.share(pages), self.needed(pages, tenants)),
         }
     }
 
@@ -253,13 +268,20 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         self.check_units(tenant, pages, dealing)?;
         for group in 0..dealing.groups {
             let pool = self.tenants_mut().pool(group, tenant);
-            if !self.make_room_for_map(pool, pages, dealing, cx) {
+            let has_room = match &dealing.logs {
+                Some(_) => self.has_back_what_it_lent(pool, cx),
+                None => self.make_room_for_map(pool, pages, dealing, cx),
+            };
+            if !has_room {
                 let why = "its units have no room for more of its map yet".into();
                 return refused(why, "try again when it has given back or got back what is lent");
             }
         }
         self.write_table(tenant, Part { live: pages, ..part }, cx);
         self.set_units(tenant, pages, dealing);
+        if dealing.logs.is_some() {
+            return Ok(());
+        }
         for group in 0..dealing.groups {
             let pool = self.tenants_mut().pool(group, tenant);
             self.spread(pool, &Part { live: pages, ..part }, cx);
@@ -270,27 +292,12 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     /// Refuses a tenant whose units are not there, or not enough for its pages.
     fn check_units(&mut self, tenant: usize, pages: u32, dealing: &Dealing) -> Result<(), DealError> {
         let share = dealing.share(pages);
-        let needed = dealing.needed(pages, self.tenants_mut().len());
-        if needed > dealing.room(share) {
-            let why = format!(
-                "{pages} pages need room for {needed}, records of trims included, and their {} units in each group have {}",
-                share.blocks,
-                dealing.room(share)
-            );
-            return refused(why, "make the drive with more over-provisioning or smaller units");
-        }
-        let pools = self.tenants_mut().len() as u32;
+        self.check_room(pages, share, dealing)?;
         for group in 0..dealing.groups {
-            let given: u32 = {
-                let accounts = self.tenants_mut().books[group as usize].accounts();
-                accounts
-                    .iter()
-                    .enumerate()
-                    .filter(|(other, _)| *other != tenant)
-                    .map(|(_, a)| a.allocated)
-                    .sum()
-            };
-            let good = self.blocks.good_blocks(group * pools);
+            let accounts = self.tenants_mut().books[group as usize].accounts().iter().enumerate();
+            let others = accounts.filter(|(other, _)| *other != tenant);
+            let given: u32 = others.map(|(_, account)| account.allocated).sum();
+            let good = self.good_in(group);
             if given + share.blocks > good {
                 let why = format!(
                     "{} units are needed where {} are nobody's",
@@ -303,10 +310,44 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         Ok(())
     }
 
+    /// Refuses pages for which the units of their share have no room.
+    pub(super) fn check_room(
+        &mut self,
+        pages: u32,
+        share: Share,
+        dealing: &Dealing,
+    ) -> Result<(), DealError> {
+        let remedy = "make the drive with more over-provisioning or smaller units";
+        if let Some(logs) = &dealing.logs {
+            let logical = logs.logical_blocks(pages, dealing.groups, dealing.pages);
+            return match logs.quota.logs(share.blocks, logical) {
+                Ok(_) => Ok(()),
+                Err(_) => {
+                    let why = format!(
+                        "{pages} pages need {logical} blocks in each group and {} for merges and logs, and their share is {}",
+                        logs.quota.needed(0),
+                        share.blocks
+                    );
+                    refused(why, remedy)
+                }
+            };
+        }
+        let needed = dealing.needed(pages, self.tenants_mut().len());
+        if needed > dealing.room(share) {
+            let why = format!(
+                "{pages} pages need room for {needed}, records of trims included, and their {} units in each group have {}",
+                share.blocks,
+                dealing.room(share)
+            );
+            return refused(why, remedy);
+        }
+        Ok(())
+    }
+
     /// Gives a tenant the units for so many pages, or takes those away that it has too many of; they are erased.
     pub(super) fn set_units(&mut self, tenant: usize, pages: u32, dealing: &Dealing) {
         let share = dealing.share(pages);
-        let floor = dealing.floor(share, dealing.needed(pages, self.tenants_mut().len()));
+        let floor = dealing.floor_of(pages, self.tenants_mut().len());
         self.tenants_mut().floors[tenant] = floor;
         self.blocks.change_share(tenant as u32, share);
         for group in 0..dealing.groups {
@@ -317,13 +358,25 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             let before = tenants.books[group as usize].accounts()[tenant].allocated;
             tenants.books[group as usize].set_allocated(tenant, units, contribution);
             let pool = tenants.pool(group, tenant);
-            self.blocks.give_erased(pool, i64::from(units) - i64::from(before));
-            self.blocks.planes[pool as usize].valid_max -= (share.blocks - units) * dealing.pages;
+            self.deal_units(pool, i64::from(units) - i64::from(before));
             self.give_what_is_due(group, &due);
+            if dealing.logs.is_some() {
+                self.fit_logs(pool, pages, dealing);
+                continue;
+            }
+            self.blocks.planes[pool as usize].valid_max -= (share.blocks - units) * dealing.pages;
             self.give_map_units(pool, dealing.map_of(pages));
             self.slc.iter_mut().for_each(|slc| slc.set_fixed(pool, dealing.slc_of(share.blocks)));
         }
         self.tenants_mut().starts[tenant] = dealing.start_of(share.blocks);
+    }
+
+    /// A pool has so many erased units more, which nobody had, or fewer, which nobody has from here on.
+    pub(super) fn deal_units(&mut self, pool: u32, units: i64) {
+        match self.map.log_blocks().is_some() {
+            true => self.deal_logs(pool, units),
+            false => self.blocks.give_erased(pool, units),
+        }
     }
 
     /// Puts the table on record in which a tenant has this range; it holds from here on. Returns what stands for the record: nothing
@@ -331,22 +384,30 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     pub(super) fn write_table(&mut self, tenant: usize, part: Part, cx: &mut Cx<'_>) -> After {
         let mut table = self.tenants_mut().table.clone();
         table.set(tenant, part);
+        let recorded = match (self.tenants_mut().planted.forgets_table, self.map.log_blocks()) {
+            (true, _) => After::now(cx),
+            (false, Some(_)) => self.write_table_apart(&table, cx),
+            (false, None) => self.write_table_among_records(tenant, &table, cx),
+        };
+        self.renumber_map(table, cx);
+        self.range_changed(tenant);
+        self.exec.fence(recorded)
+    }
+
+    /// Writes the table as one of the records of trims, in the units of a tenant that stays; the one before is given up.
+    fn write_table_among_records(&mut self, tenant: usize, table: &Table, cx: &mut Cx<'_>) -> After {
         let home = self.tenants_mut().home(tenant).expect("there is a tenant with pages of its own");
         let before = self.journal.table();
-        let mut recorded = After::now(cx);
-        if !self.tenants_mut().planted.forgets_table {
-            let first = Lpn(table.parts()[home].first);
-            let ppn = self.take_page(first, 0, TenantId::SYSTEM, cx);
-            let extents = vec![Extent { first, count: 0, as_of: self.seq }];
-            recorded = self.write_record(ppn, extents, Some(&table), cx, TenantId::SYSTEM);
-            if let Some(slot) = before {
-                let old = self.journal.drop_record(slot);
-                self.exec.say_given_up(old, recorded, cx);
-                self.give_up(old, recorded);
-            }
+        let first = Lpn(table.parts()[home].first);
+        let ppn = self.take_page(first, 0, TenantId::SYSTEM, cx);
+        let extents = vec![Extent { first, count: 0, as_of: self.seq }];
+        let recorded = self.write_record(ppn, extents, Some(table), cx, TenantId::SYSTEM);
+        if let Some(slot) = before {
+            let old = self.journal.drop_record(slot);
+            self.exec.say_given_up(old, recorded, cx);
+            self.give_up(old, recorded);
         }
-        self.renumber_map(table, cx);
-        self.exec.fence(recorded)
+        recorded
     }
 }
 
@@ -357,8 +418,10 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let Some(dealing) = self.tenants.as_deref().and_then(|tenants| tenants.dealing.clone()) else {
             return;
         };
+        let is_log = dealing.logs.is_some();
+        let records = if is_log { self.tables_on_flash(cx) } else { self.records_on_flash(cx) };
         let mut newest: Option<(u64, Table)> = None;
-        for (ppn, seq) in self.records_on_flash(cx) {
+        for (ppn, seq) in records {
             if newest.as_ref().is_none_or(|(best, _)| seq > *best) {
                 newest = self.table_at(ppn, cx).map(|table| (seq, table)).or(newest);
             }
@@ -367,9 +430,8 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let tenants = self.tenants_mut();
         let shares: Vec<Share> = table.parts().iter().map(|part| dealing.share(part.held())).collect();
         tenants.starts = shares.iter().map(|share| dealing.start_of(share.blocks)).collect();
-        let floor =
-            |(share, part): (&Share, &Part)| dealing.floor(*share, dealing.needed(part.held(), shares.len()));
-        tenants.floors = shares.iter().zip(table.parts()).map(floor).collect();
+        let floor = |part: &Part| dealing.floor_of(part.held(), shares.len());
+        tenants.floors = table.parts().iter().map(floor).collect();
         let units = shares.iter().map(|share| share.blocks).collect();
         let books = Books::new(units, |units| tenants.policy.contribution(units));
         tenants.books.fill(books);
@@ -383,6 +445,9 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 let held = self.tenants_mut().part(tenant).held();
                 self.paging.area.set_quota(pool, dealing.map_of(held));
             }
+        }
+        if is_log {
+            self.range_logs(&dealing);
         }
     }
 

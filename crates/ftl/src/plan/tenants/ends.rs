@@ -62,7 +62,7 @@ fn due(shares: &[Share], floors: &[u32], good: u32) -> Vec<u32> {
 
 impl<M: Mapping, F: Flash> Planner<M, F> {
     /// Good units of a group.
-    fn good_in(&self, group: u32) -> u32 {
+    pub(super) fn good_in(&self, group: u32) -> u32 {
         self.blocks.good_blocks(group * self.blocks.pools_per_plane())
     }
 
@@ -87,7 +87,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             let before = tenants.books[group as usize].accounts()[tenant].allocated;
             assert!(units >= before, "I-7: a deal takes from nobody else");
             self.change_units(group, tenant, units);
-            self.blocks.give_erased(pool, i64::from(units - before));
+            self.deal_units(pool, i64::from(units - before));
         }
     }
 

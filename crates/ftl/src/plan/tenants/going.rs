@@ -20,7 +20,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         cx: &mut Cx<'_>,
     ) -> Result<(), DealError> {
         let part = self.tenants_mut().part(tenant);
-        if pages > 0 && dealing.needed(pages, self.tenants_mut().len()) > dealing.room(dealing.share(pages)) {
+        if pages > 0 && self.check_room(pages, dealing.share(pages), dealing).is_err() {
             let why = format!("the units for {pages} pages would have no room to be cleared");
             return refused(why, "keep more, or remove the tenant");
         }
@@ -30,7 +30,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             return Ok(());
         }
         let recorded = self.write_table(tenant, Part { live: pages, going, ..part }, cx);
-        for lpn in (part.first + pages..part.end()).map(Lpn) {
+        for lpn in (part.first + pages..part.end()).map(Lpn).filter(|_| dealing.logs.is_none()) {
             if let Some(old) = self.map.clear(lpn) {
                 self.give_up(old, recorded);
                 self.forget_old(old);
@@ -47,6 +47,9 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         dealing: &Dealing,
         cx: &mut Cx<'_>,
     ) -> Result<(), DealError> {
+        if dealing.logs.is_some() {
+            return self.finish_going_logged(tenant, dealing, cx);
+        }
         let part = self.tenants_mut().part(tenant);
         let pools: Vec<u32> =
             (0..dealing.groups).map(|group| self.tenants_mut().pool(group, tenant)).collect();
@@ -60,7 +63,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             }
         }
         let share = dealing.share(part.live);
-        let floor = dealing.floor(share, dealing.needed(part.live, self.tenants_mut().len()));
+        let floor = dealing.floor_of(part.live, self.tenants_mut().len());
         for (group, &pool) in (0..dealing.groups).zip(&pools) {
             let units = self.due_with(group, tenant, share, floor);
             self.blocks.planes[pool as usize].valid_max =
@@ -124,7 +127,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     }
 
     /// Demands what a pool has lent, as far as it comes back.
-    fn recall(&mut self, pool: u32, cx: &mut Cx<'_>) {
+    pub(super) fn recall(&mut self, pool: u32, cx: &mut Cx<'_>) {
         for _ in 0..2 * self.blocks.layout().blocks {
             if !self.is_creditor(pool) {
                 return;
@@ -223,7 +226,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     }
 
     /// Pays a unit that the owner of `pool` owes, or clears one so that it can.
-    fn pay(&mut self, pool: u32, cx: &mut Cx<'_>) {
+    pub(super) fn pay(&mut self, pool: u32, cx: &mut Cx<'_>) {
         if self.may_give(pool) {
             let tenants = self.tenants_mut();
             let (group, debtor) = (pool as usize / tenants.len(), tenants.of_pool(pool));
@@ -231,6 +234,8 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             let to = tenants.pool(group as u32, lender);
             tenants.inherited[pool as usize] = tenants.inherited[pool as usize].saturating_sub(1);
             self.give(pool, to);
+        } else if self.map.log_blocks().is_some() {
+            self.give_log_up(pool, TenantId::SYSTEM, cx);
         } else if self.has_victim(pool) {
             self.clear_whole_block(pool, TenantId::SYSTEM, cx);
         }

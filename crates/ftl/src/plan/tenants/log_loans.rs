@@ -14,11 +14,26 @@
 //! Cost: a look at the log of a pool for each page that goes to it; passes over the accounts where one is full.
 
 use super::ends::Payer;
-use super::{Flash, Planner};
+use super::{Flash, Planner, Tenants};
 use crate::BlockId;
+use crate::log_block::LogMap;
 use crate::log_block::map::NOBODY;
 use crate::mapping::Mapping;
 use nandu_base::{Cx, TenantId};
+
+impl Tenants {
+    /// The pools of a drive that was made have so many good blocks: what is bad from the factory is nobody's.
+    pub fn take_what_is_good(&mut self, map: &LogMap) {
+        self.floors = vec![0; self.len()];
+        for pool in 0..map.pools() as usize {
+            let (group, tenant) = (pool / self.len(), pool % self.len());
+            let map = map.pool(pool as u32);
+            let good = map.region().good();
+            self.books[group].set_allocated(tenant, good, self.policy.contribution(good));
+            self.floors[tenant] = map.blocks_needed().max(self.floors[tenant]);
+        }
+    }
+}
 
 impl<M: Mapping, F: Flash> Planner<M, F> {
     /// A page of a pool is about to be written for `cause`: where a log block would be given up for it, one comes back or is borrowed.
@@ -29,7 +44,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         cause: TenantId,
         cx: &mut Cx<'_>,
     ) {
-        if !self.log().lends() {
+        if !self.log().moves_blocks() {
             return;
         }
         let tenants = self.tenants_mut();
@@ -58,7 +73,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
 
     /// A pool has merged: its owner may give a block back.
     pub(in crate::plan) fn log_was_merged(&mut self, pool: u32) {
-        if self.log().lends() && self.tenants_mut().debt(pool) > 0 {
+        if self.log().moves_blocks() && self.tenants_mut().debt(pool) > 0 {
             self.give_one_of_two(pool);
         }
     }
@@ -74,14 +89,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 self.attention = true;
                 return;
             }
-            Payer::Nobody => {
-                let of_nobody =
-                    |&block: &BlockId| self.log().pool_of(block) == NOBODY && !self.blocks.is_bad(block);
-                let other = self.blocks.layout().plane_blocks(group).find(of_nobody);
-                let other = other.expect("what no tenant was given lies somewhere");
-                self.log_mut().find_free(other, pool);
-                self.exec.hand_over(other, pool, pool);
-            }
+            Payer::Nobody => self.take_nobodys(pool),
             Payer::Tenant(tenant) => {
                 let tenants = self.tenants_mut();
                 let payer = tenants.pool(group, tenant);
@@ -102,8 +110,12 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         }
     }
 
-    /// Blocks that a pool was given when the drive was made.
+    /// Blocks that a pool was given when the drive was made, or that are due to it where tenants come and go.
     fn given_logs(&self, pool: u32) -> u32 {
+        let tenants = self.tenants.as_deref().expect("only asked for on a drive with tenants");
+        if tenants.dealing.is_some() {
+            return self.due_in(pool / tenants.len() as u32)[tenants.of_pool(pool)];
+        }
         let is_good = |&number: &u32| !self.blocks.is_bad(self.log().block(pool, number));
         self.log().pool(pool).region().begins_with().filter(is_good).count() as u32
     }

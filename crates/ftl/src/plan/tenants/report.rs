@@ -84,9 +84,10 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 return Err(Violation { invariant: "I-7", what });
             }
         }
-        if !map.lends() {
+        if !map.moves_blocks() {
             return Ok(());
         }
+        self.check_dealt_logs()?;
         for (group, books) in tenants.books.iter().enumerate() {
             let regions =
                 (0..tenants.len()).map(|tenant| map.pool(tenants.pool(group as u32, tenant)).region());
@@ -116,6 +117,37 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             }
         }
         self.check_demands()
+    }
+
+    /// I-7 where tenants come and go: nothing is left of what a tenant has given up, and each has what is due to it.
+    fn check_dealt_logs(&self) -> Result<(), Violation> {
+        let Some(tenants) = self.tenants.as_deref().filter(|tenants| tenants.dealing.is_some()) else {
+            return Ok(());
+        };
+        let map = self.log();
+        for (tenant, part) in tenants.table.parts().iter().enumerate().filter(|(_, part)| part.going == 0) {
+            for (pool, pages) in map.pages_in_pools(tenant) {
+                let region = map.pool(pool).region();
+                if let Some(block) = (0..region.shape().blocks).find(|&block| region.holds_from(block, pages))
+                {
+                    let what = format!(
+                        "block {block} of pool {pool} holds a version of a page from {pages} on, and tenant {tenant} has {} there",
+                        part.live
+                    );
+                    return Err(Violation { invariant: "I-7", what });
+                }
+            }
+        }
+        for (group, books) in (0..).zip(&tenants.books) {
+            let each: Vec<u32> = books.accounts().iter().map(|account| account.allocated).collect();
+            let due = self.due_in(group);
+            if each != due {
+                let what =
+                    format!("in group {group} tenants have {each:?} blocks, and {due:?} are due to them");
+                return Err(Violation { invariant: "I-7", what });
+            }
+        }
+        Ok(())
     }
 
     /// The part of I-7 about erased units: all of a group's are some tenant's, or nobody's, and each tenant has what is due to it.
