@@ -92,10 +92,7 @@ impl Bast {
 
     /// Blocks that it cannot do without, whatever is written: those of the data, one log block, and one for a merge.
     fn least(&self) -> u32 {
-        match self.region.shape().logical {
-            0 => 0,
-            logical => logical + 2,
-        }
+        self.region.shape().logical + 2
     }
 
     fn begin_merge(&mut self, lbn: u32) {

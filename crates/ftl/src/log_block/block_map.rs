@@ -238,10 +238,7 @@ impl LogBlocks for BlockMap {
 
     fn least_held(&self) -> u32 {
         let written = self.region.good() - self.region.free();
-        match self.region.shape().logical {
-            0 => written,
-            logical => written + logical - self.region.datas() + 1,
-        }
+        written + self.region.shape().logical - self.region.datas() + 1
     }
 
     fn give_up_one(&mut self) -> bool {

@@ -113,6 +113,11 @@ impl LogMap {
         if map.is_merging() { 0 } else { map.spare().min(map.room().saturating_sub(1)) }
     }
 
+    /// Log blocks of a pool beside what it has borrowed and lent.
+    pub fn own_logs(&self, pool: u32) -> u32 {
+        self.pools[pool as usize].logs
+    }
+
     /// Log blocks that a pool may have open, and those that it may have by what it was made with, has `borrowed` and has `lent`.
     pub fn rights(&self, pool: u32, borrowed: u32, lent: u32) -> (u32, u32) {
         let Pool { logs, map, .. } = &self.pools[pool as usize];

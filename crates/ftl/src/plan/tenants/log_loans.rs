@@ -132,11 +132,19 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             let pools: Vec<u32> = (0..count).map(|tenant| (group * count + tenant) as u32).collect();
             let map = |plan: &Self, pool: u32| {
                 let map = plan.log().pool(pool);
-                (map.region().good(), map.least_held())
+                // A place without a tenant needs none.
+                let least = if map.region().shape().logical > 0 { map.least_held() } else { 0 };
+                (map.region().good(), least)
             };
             let held: Vec<(u32, u32)> = pools.iter().map(|&pool| map(self, pool)).collect();
-            let needed: Vec<u32> = held.iter().map(|&(held, least)| held.max(least)).collect();
             let given: Vec<u32> = pools.iter().map(|&pool| self.given_logs(pool)).collect();
+            // A lender has kept its last log block.
+            let kept = |(&pool, &given): (&u32, &u32)| {
+                given.saturating_sub(self.log().own_logs(pool).saturating_sub(1))
+            };
+            let kept = pools.iter().zip(&given).map(kept);
+            let needed: Vec<u32> =
+                held.iter().zip(kept).map(|(&(held, least), kept)| held.max(least).max(kept)).collect();
             let books = &mut self.tenants_mut().books[group];
             let before: Vec<i64> =
                 books.accounts().iter().map(|a| i64::from(a.borrowed) - i64::from(a.lent)).collect();
@@ -151,7 +159,9 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             for (tenant, &pool) in pools.iter().enumerate() {
                 let account = accounts[tenant];
                 let more = i64::from(account.borrowed) - i64::from(account.lent) - before[tenant];
-                self.log_mut().pool_mut(pool).change_logs(more as i32);
+                if more != 0 {
+                    self.log_mut().pool_mut(pool).change_logs(more as i32);
+                }
                 for _ in held[tenant].0..account.entitled() {
                     let block = erased.next().expect("I-7: as many blocks as tenants have");
                     self.log_mut().find_free(block, pool);

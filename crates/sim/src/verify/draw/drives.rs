@@ -302,7 +302,7 @@ impl Draft<'_> {
         let is_drawn = match self.drive {
             Drive::Buffered | Drive::Protected => true,
             Drive::Any | Drive::Slc | Drive::Units | Drive::Tenants | Drive::Combined => rng.below(3) == 0,
-            Drive::LogBlock => rng.below(2) == 0,
+            Drive::LogBlock | Drive::Dealing => rng.below(2) == 0,
             _ => false,
         };
         if !is_drawn {
@@ -370,7 +370,7 @@ impl Draft<'_> {
         let wears_out = match self.drive {
             Drive::Worn => true,
             Drive::Slc | Drive::Combined => rng.below(3) == 0,
-            Drive::LogBlock => rng.below(4) == 0,
+            Drive::LogBlock | Drive::Dealing => rng.below(4) == 0,
             _ => false,
         };
         if wears_out {
@@ -420,6 +420,14 @@ impl Draft<'_> {
             blocks = 4 * (logical / 4 + logs + 6 + own.below(3));
             isolation = Some("shared-space");
         }
+        let mut deals = (self.drive == Drive::Dealing).then(|| rng.fork(73));
+        if let Some(rng) = &mut deals {
+            // Half of the pages, a quarter, and the rest for who comes. The smallest one has no log block to spare, or a few.
+            logs = rng.between(1, 3);
+            logical = rng.between(logical.max(4), logical.max(4) + 10).next_multiple_of(4);
+            blocks = 4 * (logical / 4 + logs + 5 + rng.below(4)) + 2;
+            isolation = Some(if rng.below(2) == 0 { "vssd" } else { "shared-space" });
+        }
         let name = self.begin("ssd");
         self.put_text("profile", *rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2019", "bench-2026"]));
         for (key, value) in [
@@ -435,18 +443,24 @@ impl Draft<'_> {
         self.put("spare_factor", format!("\"{}/{blocks}\"", blocks - logical));
         if isolation.is_some() {
             let all = logical * pages * all_planes * page;
-            let few = if is_lent { all / 4 } else { all / 2 };
-            self.tenant_bytes = vec![all - few, few];
+            let few = if is_lent || deals.is_some() { all / 4 } else { all / 2 };
+            let many = if deals.is_some() { all / 2 } else { all - few };
+            self.tenant_bytes = vec![many, few];
             self.put(
                 "tenants",
-                format!("[{{ name = \"t0\", size = {} }}, {{ name = \"t1\", size = {few} }}]", all - few),
+                format!("[{{ name = \"t0\", size = {many} }}, {{ name = \"t1\", size = {few} }}]"),
             );
+        }
+        if let Some(rng) = &mut deals {
+            self.put("max_tenants", 2 + rng.below(4));
         }
         let interleave = rng.between(1, 2 * pages);
         let borrow = rng.below(3) == 0;
         let mapping = match rng.below(3) {
             0 => format!("kind = \"block\", replacement_blocks = {}", rng.between(1, logs)),
-            _ if is_lent => format!("kind = \"bast\", log_blocks = {logs}"),
+            _ if is_lent || isolation == Some("shared-space") => {
+                format!("kind = \"bast\", log_blocks = {logs}")
+            }
             1 => format!("kind = \"bast\", log_blocks = {logs}, use_free_blocks = {borrow}"),
             _ => {
                 let sequential = rng.below(4) > 0;
@@ -456,7 +470,10 @@ impl Draft<'_> {
             }
         };
         if let Some(kind) = isolation {
-            let options = if is_lent { lending_logs(&mut lends) } else { format!("kind = \"{kind}\"") };
+            let options = match kind {
+                "shared-space" => lending_logs(&mut lends),
+                _ => format!("kind = \"{kind}\""),
+            };
             self.put("isolation", format!("{{ {options} }}"));
         }
         self.put("mapping", format!("{{ {mapping}, interleave = {interleave} }}"));

@@ -8,6 +8,9 @@ use std::fmt::Write;
 impl Draft<'_> {
     /// A drive that tenants share, each with hardly more units than it needs.
     pub(super) fn tenants_ssd(&mut self, mut rng: Rng) -> String {
+        if self.drive == Drive::Dealing && rng.fork(72).below(3) == 0 {
+            return self.log_ssd(0, rng);
+        }
         let drive = std::mem::replace(&mut self.drive, Drive::Tenants);
         let (page, pages) = (512u64 << rng.below(3), 1u64 << rng.between(1, 3));
         let (channels, dies, planes) = (rng.between(1, 2), rng.between(1, 2), 1u64 << rng.below(2));
