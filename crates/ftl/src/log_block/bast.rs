@@ -256,7 +256,7 @@ impl LogBlocks for Bast {
         let shape = self.region.shape();
         let holds = |&lbn: &u32| {
             let blocks = [self.region.data(lbn), self.log[lbn as usize]];
-            blocks.into_iter().any(|block| block != NONE && self.region.holds_from(block, page))
+            blocks.into_iter().any(|block| self.region.must_go(block, lbn, page))
         };
         if let Some(lbn) = (page / shape.pages..shape.logical).find(holds) {
             self.begin_merge(lbn);

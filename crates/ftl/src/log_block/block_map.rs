@@ -225,7 +225,7 @@ impl LogBlocks for BlockMap {
         for lbn in page / shape.pages..shape.logical {
             let at = self.replacement(lbn);
             let blocks = [self.region.data(lbn), at.map_or(NONE, |at| self.replacements[at].1)];
-            if blocks.into_iter().any(|block| block != NONE && self.region.holds_from(block, page)) {
+            if blocks.into_iter().any(|block| self.region.must_go(block, lbn, page)) {
                 match at {
                     Some(at) => self.end_replacement(at),
                     None => self.merge = Some(Merge::full(&mut self.region, lbn, NONE)),

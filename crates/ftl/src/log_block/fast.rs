@@ -301,8 +301,9 @@ impl LogBlocks for Fast {
         let bits = self.region.shape().page_bits();
         for &log in &self.random {
             for spot in (log << bits)..(log << bits) + self.region.written(log) {
+                // One of which only marks are left takes no block.
                 if let Some(lbn) = self.region.needed_by(spot) {
-                    self.orphan[lbn as usize] |= self.region.data(lbn) == NONE;
+                    self.orphan[lbn as usize] |= self.region.data(lbn) == NONE && self.region.extent(lbn) > 0;
                 }
             }
         }
@@ -338,7 +339,7 @@ impl LogBlocks for Fast {
         for lbn in page / shape.pages..shape.logical {
             let log = self.sequential.filter(|&(owner, _)| owner == lbn).map_or(NONE, |(_, block)| block);
             let blocks = [self.region.data(lbn), log];
-            if blocks.into_iter().any(|block| block != NONE && self.region.holds_from(block, page)) {
+            if blocks.into_iter().any(|block| self.region.must_go(block, lbn, page)) {
                 match log {
                     NONE => self.begin(lbn, |region| Merge::full(region, lbn, NONE)),
                     _ => self.merge_sequential(),

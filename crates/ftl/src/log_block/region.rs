@@ -150,6 +150,11 @@ impl Region {
         })
     }
 
+    /// Whether a block of a logical block must go for nothing to be left of pages from `page` on.
+    pub fn must_go(&self, block: u32, lbn: u32, page: u32) -> bool {
+        block != NONE && (lbn * self.shape.pages >= page || self.holds_from(block, page))
+    }
+
     /// The blocks that it began with.
     pub fn begins_with(&self) -> Range<u32> {
         self.part.blocks.clone()

@@ -398,3 +398,57 @@ fn a_block_map_copies_the_block_for_one_page() {
     write_all(&mut world, 0..1);
     assert_eq!(counts(&world), [1, 1, 0, 10]);
 }
+
+/// A map gives pages up and gets them again, with a power cut in between or not: nothing of what they held is left on the flash, and the others hold what they did.
+#[test]
+fn a_map_that_shrinks_and_grows_keeps_no_version_of_what_it_gave_up() {
+    let mut cut = 0;
+    for seed in 0..120 {
+        for (name, map) in maps() {
+            let mut rng = Rng::new(seed);
+            let mut world = World::new(map);
+            let pages = SHAPE.pages * SHAPE.logical;
+            for round in 0..4 {
+                let what = format!("{name}, seed {seed}, round {round}");
+                let mut page = 0;
+                for _ in 0..rng.between(1, 150) {
+                    page = if rng.below(3) > 0 {
+                        (page + 1) % pages
+                    } else {
+                        rng.below(u64::from(pages)) as u32
+                    };
+                    let end = (page / SHAPE.pages + 1) * SHAPE.pages;
+                    match rng.below(8) {
+                        0 => assert!(world.trim(page, end, &mut u32::MAX.clone())),
+                        _ => assert!(world.write(page, &mut u32::MAX.clone())),
+                    }
+                }
+                let kept = rng.below(u64::from(pages)) as u32;
+                world.model[kept as usize..].fill(0);
+                world.map.region_mut().unmap(kept, pages);
+                let mut steps_left = if rng.below(2) == 0 { rng.below(60) as u32 } else { u32::MAX };
+                while world.map.forget_from(kept) {
+                    if world.merge(&mut steps_left) {
+                        continue;
+                    }
+                    cut += 1;
+                    steps_left = u32::MAX;
+                    world.restart();
+                    world.map.region_mut().unmap(kept, pages);
+                }
+                world.check(&what, 0..0);
+                let left = world.flash.pages.values().find(|(tag, _, value)| *value > 0 && tag.page >= kept);
+                assert_eq!(left, None, "{what}: from {kept} on");
+                let logs = world.map.logs_max();
+                world.map.resize(kept.div_ceil(SHAPE.pages), logs);
+                assert_eq!(world.map.region().shape().logical, kept.div_ceil(SHAPE.pages));
+                if rng.below(2) == 0 {
+                    world.restart();
+                }
+                world.map.resize(SHAPE.logical, logs);
+                world.check(&what, 0..0);
+            }
+        }
+    }
+    assert!(cut > 200, "the power was cut {cut} times");
+}

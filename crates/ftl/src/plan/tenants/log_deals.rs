@@ -77,7 +77,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let Some(mut tables) = self.tenants_mut().tables.take() else { return Vec::new() };
         let medium = cx.medium.as_deref().expect("recovery reads the medium");
         let (mut found, mut used, mut newest) = (Vec::new(), [0; 2], None);
-        for half in 0..2 {
+        for (half, used) in used.iter_mut().enumerate() {
             for index in 0..tables.pages() {
                 let ppn = tables.page(half, index);
                 match medium.state(self.exec.unit(ppn)) {
@@ -88,7 +88,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                         newest = newest.max(Some((seq, half)));
                     }
                 }
-                used[half] = index + 1;
+                *used = index + 1;
                 self.recovery.note(self.exec.die_of(ppn), 1);
             }
         }
