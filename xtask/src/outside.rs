@@ -2,8 +2,12 @@
 //!
 //! Its tests run, and the program that it builds lists, runs, compares, sweeps, verifies and refuses. It shares the folder of built files,
 //! so that crates from the registry are built once.
+//!
+//! A policy from outside costs what it costs inside: `examples/own-policies/cost` compiles files of `nandu-cache` a second time and registers what is in them. Instructions of
+//! both are counted over the same accesses, and those of the same policy behind a pointer, so that the count is known to tell the difference.
 
-use crate::steps::{End, command, root, run, target_dir};
+use crate::bench::count_of;
+use crate::steps::{End, command, has, root, run, target_dir};
 use std::process::Command;
 
 const MANIFEST: &str = "examples/own-policies/Cargo.toml";
@@ -29,6 +33,12 @@ const COMMANDS: [(&str, &str); 14] = [
     ("--quiet verify ssd-paged --crash --seeds 40", "nothing wrong was found"),
     ("--quiet verify ssd-tenants --crash --seeds 40", "nothing wrong was found"),
 ];
+/// The package that is counted, and its policies.
+const COST: &str = "examples/own-policies/cost/Cargo.toml";
+const COSTED: [&str; 2] = ["arc", "sieve"];
+/// The most instructions that a policy may take outside, in per cent of those that it takes inside.
+const MOST: u64 = 105;
+
 const STACK: &str = "examples/own-policies/stacks/own.toml";
 
 /// Tests and runs the package.
@@ -67,7 +77,52 @@ pub fn check() -> End {
             return End::Failed(format!("own-policies {line}: `{want}` is not in its answer\n{text}{said}"));
         }
     }
-    End::Passed
+    if !has("valgrind") {
+        return End::Skipped(
+            "valgrind is not installed, so what a policy from outside costs was not counted".into(),
+        );
+    }
+    cost().into()
+}
+
+/// Counts the instructions of each policy inside, outside, and outside behind a pointer.
+fn cost() -> Result<(), String> {
+    let mut build = command("cargo build --quiet --locked --manifest-path");
+    build.args([COST, "--target-dir"]).arg(target_dir());
+    run(build).ok()?;
+    let program = target_dir().join("debug/own-policies-cost");
+    let count = |words: &[&str]| count_of(&program, words);
+    let (made, _) = count(&["none"])?;
+    for policy in COSTED {
+        let (inside, misses) = count(&["inside", policy])?;
+        let share = |who| {
+            let (instructions, same) = count(&[who, policy])?;
+            if same != misses {
+                return Err(format!("{policy} misses {} {who} and {} inside", same.trim(), misses.trim()));
+            }
+            Ok(instructions.saturating_sub(made) * 1000 / (inside.saturating_sub(made)).max(1))
+        };
+        let (outside, boxed) = (share("outside")?, share("boxed")?);
+        let told = |share: u64| format!("{}.{} %", share / 10, share % 10);
+        println!(
+            "{policy} takes outside {} of its instructions inside, behind a pointer {}",
+            told(outside),
+            told(boxed)
+        );
+        if outside > MOST * 10 {
+            return Err(format!(
+                "{policy} takes {} of its instructions where it comes from outside; at most {MOST} %",
+                told(outside)
+            ));
+        }
+        if boxed <= MOST * 10 {
+            return Err(format!(
+                "{policy} takes {} behind a pointer: the count does not tell the difference",
+                told(boxed)
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The names of our packages: folders of `crates`.

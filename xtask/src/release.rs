@@ -453,18 +453,25 @@ fn component(part: &Json, lock: &str) -> String {
 fn same_bytes(out: &Path) -> End {
     let place = target_dir().join("same-bytes");
     let _ = fs::remove_dir_all(&place);
-    let mut sums = Vec::new();
-    for folder in ["a", "another/folder/deeper"] {
-        let (clone, home) = (place.join(folder).join("nandu"), place.join(folder).join("cargo"));
+    let places = ["a", "another/folder/deeper"].map(|folder| place.join(folder));
+    // Both are cloned before one is built: what is committed meanwhile would be a difference.
+    for folder in &places {
         let mut git = command("git clone --quiet --depth 1");
-        git.arg(format!("file://{}", root().display())).arg(&clone);
+        git.arg(format!("file://{}", root().display())).arg(folder.join("nandu"));
+        if let End::Failed(why) = run(git) {
+            return End::Failed(why);
+        }
+    }
+    let mut sums = Vec::new();
+    for folder in &places {
+        let (clone, home) = (folder.join("nandu"), folder.join("cargo"));
         let mut build = command("cargo build --quiet --locked --profile dist --package nandu-cli");
         let maps = [format!("{}=/nandu", clone.display()), format!("{}=/cargo", home.display())];
         let flags: Vec<String> = maps.iter().map(|map| format!("--remap-path-prefix={map}")).collect();
         let c_flags: Vec<String> = maps.iter().map(|map| format!("-ffile-prefix-map={map}")).collect();
         build.current_dir(&clone).env("CARGO_HOME", &home).env("CARGO_TARGET_DIR", clone.join("target"));
         build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")).env("CFLAGS", c_flags.join(" "));
-        if let End::Failed(why) = run(git).and(|| run(build)) {
+        if let End::Failed(why) = run(build) {
             return End::Failed(why);
         }
         let mut sum = Command::new("sha256sum");

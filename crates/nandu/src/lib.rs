@@ -12,7 +12,7 @@
 //!     [device.cache]
 //!     kind = "cache"
 //!     below = "disk"
-//!     memory = "1 MiB"
+//!     size = "1 MiB"
 //!     prefetch = { kind = "none" }
 //!     replacement = { kind = "arc" }
 //!     [device.disk]

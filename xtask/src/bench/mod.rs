@@ -286,7 +286,7 @@ fn instructions(program: &Path, folder: &Path, count: &Count, passes: u64) -> Re
 
 /// Instructions of one run, and what it prints. cachegrind without its caches counts no calls: a long run takes half the time that it takes under
 /// callgrind, and the counts differ by less than 1 percent.
-fn count_of<S: AsRef<std::ffi::OsStr>>(
+pub(crate) fn count_of<S: AsRef<std::ffi::OsStr>>(
     program: &Path,
     words: impl IntoIterator<Item = S>,
 ) -> Result<(u64, String), String> {

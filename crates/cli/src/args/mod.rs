@@ -608,7 +608,7 @@ pub struct CreateArgs {
     /// Bytes of each member; needed for files that are missing or empty
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     pub size: Option<ByteLen>,
-    /// Put checksums over each member, so that flipped bits are seen, and mended from the others
+    /// Put checksums over each member: flipped bits are seen, and repaired from the others
     #[arg(long)]
     pub integrity: bool,
     /// Name of the export that clients ask for
