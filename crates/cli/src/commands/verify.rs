@@ -24,7 +24,7 @@ pub fn verify(args: &VerifyArgs, console: Console) -> Result<(), Failure> {
         None => None,
     };
     let shape = shape(args.stack.as_deref(), around, crate::registry())?;
-    let (shape, divided_by) = if args.full_size { (shape, None) } else { shape.shrunk(crate::registry()) };
+    let (shape, divided_by) = if args.full_size { (shape, None) } else { shape.divided(crate::registry()) };
     if let Some(by) = divided_by {
         console.note(format!(
             "sizes and blocks of the stack are divided, by up to {by}; --full-size leaves them"
@@ -83,7 +83,7 @@ fn every_plant(args: &VerifyArgs, console: Console) -> Result<(), Failure> {
         for plant in kind.plants {
             let options = VerifyOptions {
                 shape: shape(args.stack.as_deref(), Some(plant.family.unwrap_or(kind.name)), registry)?
-                    .shrunk(registry)
+                    .divided(registry)
                     .0,
                 plant: Some(plant.name.into()),
                 first_seed: args.first_seed,

@@ -13,6 +13,7 @@
 //! A long trace is replayed verified by [`run_verified`].
 
 mod digest;
+mod divide;
 mod draw;
 mod history;
 pub mod host;
@@ -23,7 +24,6 @@ mod panics;
 pub mod plan;
 mod run;
 mod session;
-mod shrink;
 mod watch;
 mod window;
 
@@ -33,7 +33,7 @@ pub use host::{Verified, VerifiedError, run_verified};
 pub use plan::{Draws, Plan};
 pub(crate) use watch::check_charges;
 
-pub use shrink::shrink;
+pub use divide::divide;
 
 pub use run::{Failure, SeedReport, VerifyError, VerifyOptions, VerifyReport, verify};
 

@@ -49,7 +49,7 @@ fn with_capacities(text: &str, registry: &Registry) -> Option<String> {
 }
 
 /// The text of a smaller stack and by what its sizes were divided; `None` where it is small, or cannot be made smaller.
-pub fn shrink(text: &str, registry: &Registry) -> Option<(String, u64)> {
+pub fn divide(text: &str, registry: &Registry) -> Option<(String, u64)> {
     if exported(text, registry)? <= LARGE {
         return None;
     }
@@ -85,9 +85,9 @@ pub fn shrink(text: &str, registry: &Registry) -> Option<(String, u64)> {
 
 impl Shape {
     /// The same with a stack that is small; by what its sizes were divided.
-    pub fn shrunk(self, registry: &Registry) -> (Shape, Option<u64>) {
+    pub fn divided(self, registry: &Registry) -> (Shape, Option<u64>) {
         match &self {
-            Shape::File(text) => match shrink(text, registry) {
+            Shape::File(text) => match divide(text, registry) {
                 Some((smaller, by)) => (Shape::File(smaller), Some(by)),
                 None => (self, None),
             },
@@ -193,7 +193,7 @@ mod tests {
         let text =
             "[export.data]\ndevice = \"disk\"\n[device.disk]\nkind = \"hdd\"\nprofile = \"desktop-2010\"\n";
         let registry = &nandu_stack::builtin();
-        let (smaller, _) = shrink(text, registry).expect("1 TB is large");
+        let (smaller, _) = divide(text, registry).expect("1 TB is large");
         assert!(exported(&smaller, registry).is_some_and(|bytes| bytes <= LARGE), "{smaller}");
     }
 
@@ -211,7 +211,7 @@ mod tests {
             if exported(&text, registry).is_none_or(|bytes| bytes <= LARGE) {
                 continue;
             }
-            let (smaller, by) = shrink(&text, registry).unwrap_or_else(|| panic!("{file:?} stays large"));
+            let (smaller, by) = divide(&text, registry).unwrap_or_else(|| panic!("{file:?} stays large"));
             let bytes = exported(&smaller, registry).expect("it can be built");
             assert!(by > 1 && bytes <= 8 * LARGE, "{file:?}: {} are exported", ByteLen(bytes));
             large += 1;
@@ -224,13 +224,13 @@ mod tests {
         let text = "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 4\nchips_per_channel = 2\n\
                     planes_per_die = 2\ncapacity = \"1 GiB\"\nspare_factor = 0.15\n";
         let registry = &nandu_stack::builtin();
-        let (smaller, by) = shrink(text, registry).expect("1 GiB is large");
+        let (smaller, by) = divide(text, registry).expect("1 GiB is large");
         assert!(
             by >= 4 && exported(&smaller, registry).is_some_and(|bytes| bytes <= LARGE),
             "{by}: {smaller}"
         );
         assert_eq!(
-            shrink(
+            divide(
                 "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n",
                 registry
             ),
