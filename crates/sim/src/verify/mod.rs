@@ -12,6 +12,8 @@
 //!
 //! A long trace is replayed verified by [`run_verified`].
 
+pub mod case;
+mod case_text;
 mod digest;
 mod divide;
 mod draw;
@@ -24,9 +26,12 @@ mod panics;
 pub mod plan;
 mod run;
 mod session;
+mod shrink;
 mod watch;
 mod window;
 
+pub use case::Case;
+pub use case_text::CaseError;
 pub use digest::Digest;
 pub use draw::{Drive, Family, Legs, Shape};
 pub use host::{Verified, VerifiedError, run_verified};
@@ -35,7 +40,9 @@ pub(crate) use watch::check_charges;
 
 pub use divide::divide;
 
-pub use run::{Failure, SeedReport, VerifyError, VerifyOptions, VerifyReport, verify};
+pub use shrink::{ShrinkError, Shrunk, shrink};
+
+pub use run::{Failure, SeedReport, VerifyError, VerifyOptions, VerifyReport, case_of, run_case, verify};
 
 #[cfg(test)]
 mod tests;
