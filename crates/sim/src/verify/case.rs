@@ -10,7 +10,7 @@
 //! interrupts are torn, and how what no flush has ordered is reordered ([`Tear`]).
 
 use super::oracle::Asked;
-use nandu_base::{Deal, Precondition, Rng, Span};
+use nandu_base::{Deal, Precondition, Rng, Span, TenantShare};
 
 /// When a step is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,6 +165,14 @@ pub struct Case {
     pub plant: Option<String>,
     /// The invariant that it breaks, when it is kept for that.
     pub breaks: Option<String>,
+}
+
+impl Share {
+    /// The share, with the limits that it says and no others.
+    pub(super) fn whole(self) -> TenantShare {
+        let Share { weight, wbps, riops, target_latency, .. } = self;
+        TenantShare { weight, wbps, riops, target_latency, ..TenantShare::named("changed") }
+    }
 }
 
 impl Case {

@@ -1,6 +1,6 @@
 //! A case as a file: TOML, version 1, a step on a line.
 //!
-//! Times are nanoseconds, offsets and lengths bytes. docs/reference/formats.md describes the keys.
+//! Times are nanoseconds, offsets and lengths bytes. docs/reference/cases.md describes the keys.
 
 use super::case::{Case, Chore, Close, Ground, PowerCut, Share, Step, Tear, What, When};
 use super::oracle::Asked;
@@ -155,6 +155,9 @@ struct PeekFile {
 /// Most numbers that a generator may have drawn before: it is drawn as far again.
 const DRAWN: u64 = 100_000_000;
 
+/// Longest time in nanoseconds that a key may say: thirty days.
+const LONGEST: u64 = 30 * 24 * 3600 * 1_000_000_000;
+
 const OPS: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes];
 
 impl Case {
@@ -180,7 +183,7 @@ impl Case {
             precondition: precondition(&file.precondition)?,
             seed,
             depth: file.depth,
-            rest: Span(file.rest),
+            rest: time(file.rest).map_err(|why| CaseError::Value { key: "rest", why })?,
             harm: file.check_harm,
             acknowledged: file.durable_acks,
         };
@@ -243,14 +246,14 @@ impl Case {
                         return bad(format!("{len} bytes at {first} are not multiples of {align}"));
                     }
                 }
-                What::Share(share)
-                    if share.tenant == 0 || usize::from(share.tenant) > stack.tenants.len() =>
-                {
-                    return bad(format!(
-                        "the stack has no tenant {}, it has {}",
-                        share.tenant,
-                        stack.tenants.len()
-                    ));
+                What::Share(share) => {
+                    if share.tenant == 0 || usize::from(share.tenant) > stack.tenants.len() {
+                        let count = stack.tenants.len();
+                        return bad(format!("the stack has no tenant {}, it has {count}", share.tenant));
+                    }
+                    if let Some(flaw) = share.whole().flaw() {
+                        return bad(flaw);
+                    }
                 }
                 _ => {}
             }
@@ -315,6 +318,13 @@ fn precondition(word: &str) -> Result<Precondition, CaseError> {
     }
 }
 
+fn time(ns: u64) -> Result<Span, String> {
+    match ns <= LONGEST {
+        true => Ok(Span(ns)),
+        false => Err(format!("{ns} nanoseconds are more than thirty days, {LONGEST}")),
+    }
+}
+
 fn tear(drawn: u64, number: u64) -> Result<Tear, String> {
     match drawn <= DRAWN {
         true => Ok(Tear { drawn, number }),
@@ -325,9 +335,9 @@ fn tear(drawn: u64, number: u64) -> Result<Tear, String> {
 impl StepFile {
     fn step(self) -> Result<Step, String> {
         let whens = [
-            self.after.map(|ns| When::After(Span(ns))),
+            self.after.map(time).transpose()?.map(When::After),
             self.events.map(When::Events),
-            self.within.map(|ns| When::Within(Span(ns))),
+            self.within.map(time).transpose()?.map(When::Within),
             self.idle.then_some(When::Idle),
         ];
         let mut whens = whens.into_iter().flatten();
@@ -402,7 +412,7 @@ impl DealFile {
 impl CutFile {
     fn what(self) -> Result<What, String> {
         Ok(What::Cut(PowerCut {
-            delay: Span(self.delay),
+            delay: time(self.delay)?,
             missing: self.missing,
             process: self.process,
             again: self.again,

@@ -10,6 +10,8 @@
 //! - I-14: every few seeds are run twice and must do the same;
 //! - mirrors at rest have equal legs; requests and buffers are gone after the end; failures have a cause; no stall.
 //!
+//! What a seed does is a list of steps ([`mod@case`]); one that fails can be made smaller ([`shrink()`]).
+//!
 //! A long trace is replayed verified by [`run_verified`].
 
 pub mod case;

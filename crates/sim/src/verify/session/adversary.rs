@@ -1,4 +1,4 @@
-//! A tenant that means harm, on a drive that several share: it sees what the drive counts and asks for what hurts most at that moment.
+//! A tenant that means harm, on a drive that several share: it sees what the drive counts and asks for what hurts most at that moment (`drawn.rs`).
 //!
 //! *What it does.* It fills its space, so that it runs out of erased units and borrows. While it owes, it writes pages far apart, so that each of its units is
 //! nearly all valid and clearing one for a lender gains as little as can be. When others owe it something it writes in long runs, to demand all

@@ -7,9 +7,7 @@
 use super::super::case::Share;
 use super::super::oracle::Asked;
 use super::{Broken, Session, broken};
-use nandu_base::{
-    ByteLen, ByteOffset, Deal, DealError, Flags, Instant, Op, TenantId, TenantShare, TenantSpace,
-};
+use nandu_base::{ByteLen, ByteOffset, Deal, DealError, Flags, Instant, Op, TenantId, TenantSpace};
 
 /// Spaces that the tenants of a drive may have.
 #[derive(Clone, Default, Debug)]
@@ -59,9 +57,7 @@ impl Session<'_> {
     /// Another weight and other limits for some tenant.
     pub(super) fn change_share(&mut self, share: Share) -> Result<(), Broken> {
         self.tally.changes += 1;
-        let Share { tenant, weight, wbps, riops, target_latency } = share;
-        let share = TenantShare { weight, wbps, riops, target_latency, ..TenantShare::named("changed") };
-        self.engine.change_share(TenantId(tenant), &share);
+        self.engine.change_share(TenantId(share.tenant), &share.whole());
         self.look()
     }
 

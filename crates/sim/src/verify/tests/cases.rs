@@ -83,6 +83,8 @@ fn what_is_wrong_in_a_case_is_named() {
         (with("steps = [{ chore = { device = \"m\", do = \"lead\" } }]"), "`lead` is none of"),
         (with("steps = [{ deal = {} }]"), "a deal has"),
         (with("steps = [{ share = { tenant = 9, weight = 1 } }]"), "no tenant 9"),
+        (with("steps = [{ share = { tenant = 1, weight = 0 } }]"), "a weight of 0"),
+        (with("steps = [{ after = 9000000000000000000 }]"), "step 1: 9000000000000000000 nanoseconds"),
         (with("close = { drawn = 9000000000, number = 1 }"), "`close`"),
     ] {
         let said = refusal(&text);
