@@ -4,17 +4,27 @@ use crate::args::VerifyArgs;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::format::{count, plural, time};
-use crate::output;
+use crate::output::{self, Kind};
 use crate::table::Table;
 use nandu_experiment::verify::{record, shape, where_shown};
-use nandu_sim::verify::{self, VerifyOptions, VerifyReport};
+use nandu_sim::verify::{self, Case, VerifyOptions, VerifyReport};
 use serde_json::json;
+use std::path::Path;
 
 /// With a planted fault one seed in this many is run twice and compared.
 const REPEAT_PLANTED: u64 = 4;
 
 /// Runs the seeds. Without a planted fault a failing seed fails the command; with one, finding nothing does.
 pub fn verify(args: &VerifyArgs, console: Console) -> Result<(), Failure> {
+    if let Some(path) = &args.case {
+        return replay(path, args.print_requests);
+    }
+    if let Some(path) = &args.shrink {
+        if args.inject_bug.as_deref() == Some("all") {
+            return Err(Failure::input("--shrink makes one case smaller: name one bug with --inject-bug"));
+        }
+        output::allow(&[(path, Kind::Case)], &[], args.force)?;
+    }
     if args.print_requests && args.seeds != 1 {
         return Err(Failure::input("--print-requests goes with one seed: --first-seed N --seeds 1"));
     }
@@ -64,6 +74,12 @@ pub fn verify(args: &VerifyArgs, console: Console) -> Result<(), Failure> {
     } else {
         output::print(&as_text(args, &report))?;
     }
+    if let Some(path) = &args.shrink {
+        match report.failures.first() {
+            Some(failure) => shrink(path, &options, failure, args.runs, console)?,
+            None => console.note("nothing failed, so no case is written"),
+        }
+    }
     match (&args.inject_bug, report.failures.len()) {
         (None, 0) => Ok(()),
         (None, n) => Err(Failure::failed(format!("{} of {} failed", n, plural(report.seeds, "seed")))),
@@ -71,6 +87,55 @@ pub fn verify(args: &VerifyArgs, console: Console) -> Result<(), Failure> {
             .with_help("give more seeds, --crash, or a stack that has such a device")),
         (Some(_), _) => Ok(()),
     }
+}
+
+/// Makes a seed that failed smaller, and writes it as a case.
+fn shrink(
+    path: &Path,
+    options: &VerifyOptions,
+    failure: &verify::Failure,
+    runs: u64,
+    console: Console,
+) -> Result<(), Failure> {
+    let (_, case) = verify::case_of(options, failure.seed);
+    let case = case.ok_or_else(|| {
+        Failure::failed("the stack breaks something before the first request: its stack file is the case")
+    })?;
+    let case = Case { breaks: Some(failure.violation.invariant.into()), ..case };
+    let bar = console.bar(runs, "runs");
+    let shrunk = verify::shrink(&case, crate::registry(), runs, |_, _| bar.add(1));
+    bar.clear();
+    let shrunk = shrunk?;
+    output::write_file(path, |out| {
+        out.write_all(shrunk.case.to_text().as_bytes()).map_err(|e| Failure::unwritable(path, &e))
+    })?;
+    let rest = if shrunk.is_complete { "" } else { "; more may be left out with more --runs" };
+    output::print(&format!(
+        "seed {}: {} became {} in {}{rest}\n  again: nandu verify --case {}\n",
+        failure.seed,
+        plural(case.requests() as u64, "request"),
+        count(shrunk.case.requests() as u64),
+        plural(shrunk.runs, "run"),
+        path.display()
+    ))
+}
+
+/// Runs a case. One that breaks something fails the command.
+fn replay(path: &Path, prints: bool) -> Result<(), Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))?;
+    let at_path = |error| Failure::from(error).at(path.display());
+    let case = Case::parse(&text).map_err(at_path)?;
+    let report = verify::run_case(&case, crate::registry(), prints).map_err(at_path)?;
+    let Some(failure) = report.failure else {
+        return output::print(&format!(
+            "{}, {}, {}: nothing wrong was found\n",
+            plural(case.steps.len() as u64, "step"),
+            plural(report.events, "event"),
+            plural(report.crashes, "power cut")
+        ));
+    };
+    Err(Failure::failed(format!("{}, at event {}", failure.violation, count(failure.event)))
+        .at(path.display()))
 }
 
 /// Injects each bug in turn and says what found it; one that is not found fails the command.
