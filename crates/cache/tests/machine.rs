@@ -296,7 +296,7 @@ fn combinations_that_make_no_sense_are_refused() {
             "name one of them",
         ),
         ("segment_size = \"1 MiB\"", "64 blocks"),
-        ("block_size = \"3 KiB\"", "no power of two"),
+        ("block_size = \"3 KiB\"", "not a power of two"),
         ("write = { kind = \"writeback\", dirty_max = \"200 KiB\" }", "half of the memory"),
         ("replacement = { kind = \"adaptive-culling\", tail_share = 0.7 }", "at most 1/2"),
         ("hit_latency = \"2 ms\"", "more than 1 ms"),

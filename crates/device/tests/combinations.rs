@@ -80,8 +80,8 @@ const FEATURES: &[Feature] = &[
     feature("cftl", "mapping", "mapping = { kind = \"cftl\", cmt_size = 64 }\n", reads_map),
     feature("tpftl", "mapping", "mapping = { kind = \"tpftl\", cmt_size = 64 }\n", reads_map),
     feature("tpc", "mapping", "mapping = { kind = \"tpc-ftl\", cmt_size = 1100 }\n", reads_map),
-    feature("block", "mapping", "mapping = { kind = \"block\" }\n", merges),
-    feature("bast", "mapping", "mapping = { kind = \"bast\", log_blocks = 8 }\n", merges),
+    feature("block", "mapping", "mapping = { kind = \"block\", replacement_blocks = 3 }\n", merges),
+    feature("bast", "mapping", "mapping = { kind = \"bast\", log_blocks = 3 }\n", merges),
     feature("fast", "mapping", "mapping = { kind = \"fast\", log_blocks = 8 }\n", merges),
     feature("queued", "die_scheduler", "", |seen| seen.of("read_bypasses") > 0),
     feature("suspension", "suspension", SUSPENSION, |seen| {
@@ -158,7 +158,7 @@ const FEATURES: &[Feature] = &[
 ];
 
 /// Pairs that are refused. The number only falls.
-const REFUSED: usize = 43;
+const REFUSED: usize = 41;
 
 /// The page that says which, by the names of the features here.
 const DOCS: &str = include_str!("../../../docs/reference/combinations.md");

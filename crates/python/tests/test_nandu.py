@@ -303,7 +303,7 @@ def test_what_is_no_table_is_refused_with_what_would_be_one() -> None:
     ):
         with pytest.raises(nandu.TraceError, match=right):
             nandu.Trace.rows(rows)  # type: ignore[arg-type]
-    with pytest.raises(nandu.InputError, match="no unit `h` of times; known are ns, us, ms, s"):
+    with pytest.raises(nandu.InputError, match="unknown unit `h` of times; known are ns, us, ms, s"):
         times(0, 1, unit="h")
 
 
@@ -393,7 +393,7 @@ def test_what_is_wrong_is_raised_with_its_place() -> None:
         nandu.Trace.table({"op": ["r"], "size": [512]}, time=None)
     with pytest.raises(nandu.TraceError, match="row 1: .*-512"):
         nandu.Trace.table({"op": [0, 1], "offset": [0, -512], "size": [512, 512]}, time=None)
-    with pytest.raises(nandu.TraceError, match="no operation `x`"):
+    with pytest.raises(nandu.TraceError, match="unknown operation `x`"):
         nandu.Trace.table({"op": ["x"], "offset": [0], "size": [512]}, time=None)
 
 

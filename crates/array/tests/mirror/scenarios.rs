@@ -195,7 +195,7 @@ fn a_foreign_or_blank_leg_is_refused_and_not_written() {
     w.disk(B).soil(7);
     let at = w.layout.slots[1] / 512;
     w.disk(B).scribble(at);
-    assert!(refusal(w.open(CREATE)).contains("no leg"));
+    assert!(refusal(w.open(CREATE)).contains("not a leg"));
     w.cut();
     w.disk(B).wipe();
     assert!(refusal(w.open(PLAIN)).contains("blank"));

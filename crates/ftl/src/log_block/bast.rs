@@ -46,6 +46,15 @@ impl LogBlockOptions for BastConfig {
         &self.dealt
     }
 
+    fn lends(&self) -> Result<(), &'static str> {
+        match self.use_free_blocks {
+            true => Err(
+                "with `use_free_blocks` every block that no data needs is a log block already: none is left to lend",
+            ),
+            false => Ok(()),
+        }
+    }
+
     fn of_pool(&self, region: Region) -> Result<Box<dyn LogBlocks>, BuildError> {
         let logs = log_blocks(&region, self.log_blocks, 0)?;
         Ok(Box::new(Bast::new(region, logs, self.use_free_blocks)))
@@ -70,6 +79,17 @@ impl Bast {
     pub fn new(region: Region, logs_max: u32, borrow: bool) -> Bast {
         let log = vec![NONE; region.shape().logical as usize];
         Bast { region, log, order: VecDeque::new(), logs_max, borrow, merge: None }
+    }
+
+    /// The oldest log block beside a data block: its merge gains a block. One without becomes a data block and gains none.
+    fn cheapest(&self) -> Option<u32> {
+        let has_data = |lbn: &&u32| self.region.data(**lbn) != NONE;
+        self.order.iter().find(has_data).or(self.order.front()).copied()
+    }
+
+    /// Blocks that it cannot do without, whatever is written: those of the data, one log block, and one for a merge.
+    fn least(&self) -> u32 {
+        self.region.shape().logical + 2
     }
 
     fn begin_merge(&mut self, lbn: u32) {
@@ -200,6 +220,38 @@ impl LogBlocks for Bast {
 
     fn logs_are_dedicated(&self) -> bool {
         true
+    }
+
+    fn wants_log(&self, page: u32) -> bool {
+        let pages = self.region.shape().pages;
+        let (lbn, offset) = (page / pages, page % pages);
+        let data = self.region.data(lbn);
+        let goes_on = data != NONE && self.region.written(data) == offset || data == NONE && offset == 0;
+        self.log[lbn as usize] == NONE && !goes_on && self.logs() >= self.logs_max
+    }
+
+    fn change_logs(&mut self, by: i32) {
+        self.logs_max = self.logs_max.checked_add_signed(by).expect("only a log block that is there is lent");
+    }
+
+    fn spare(&self) -> u32 {
+        let free = self.region.free().saturating_sub(self.free_needed());
+        free.min(self.region.good().saturating_sub(self.least()))
+    }
+
+    fn least_held(&self) -> u32 {
+        (self.region.good() - self.region.free() + self.free_needed()).max(self.least())
+    }
+
+    fn give_up_one(&mut self) -> bool {
+        if let Some(lbn) = self.cheapest() {
+            self.begin_merge(lbn);
+        }
+        self.is_merging()
+    }
+
+    fn give_up_cost(&self) -> u32 {
+        self.cheapest().map_or(0, |lbn| self.region.extent(lbn))
     }
 
     fn map_ram(&self) -> u64 {

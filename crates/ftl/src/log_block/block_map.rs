@@ -191,6 +191,36 @@ impl LogBlocks for BlockMap {
         true
     }
 
+    fn wants_log(&self, page: u32) -> bool {
+        let pages = self.region.shape().pages;
+        let (lbn, offset) = (page / pages, page % pages);
+        let data = self.region.data(lbn);
+        let goes_on = data == NONE || self.region.written(data) == offset;
+        self.replacement(lbn).is_none() && !goes_on && self.logs() >= self.open_max
+    }
+
+    fn change_logs(&mut self, by: i32) {
+        self.open_max = self.open_max.checked_add_signed(by).expect("only a log block that is there is lent");
+    }
+
+    fn spare(&self) -> u32 {
+        let least = self.region.shape().logical - self.region.datas() + 1;
+        self.room().min(self.region.free().saturating_sub(least))
+    }
+
+    fn least_held(&self) -> u32 {
+        let written = self.region.good() - self.region.free();
+        written + self.region.shape().logical - self.region.datas() + 1
+    }
+
+    fn give_up_one(&mut self) -> bool {
+        self.tidy()
+    }
+
+    fn give_up_cost(&self) -> u32 {
+        self.replacements.front().map_or(0, |&(lbn, _)| self.region.extent(lbn))
+    }
+
     fn map_ram(&self) -> u64 {
         4 * u64::from(self.region.shape().logical) + 8 * u64::from(self.open_max)
     }

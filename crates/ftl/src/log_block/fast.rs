@@ -58,6 +58,12 @@ impl LogBlockOptions for FastConfig {
         &self.dealt
     }
 
+    fn lends(&self) -> Result<(), &'static str> {
+        Err(
+            "a unit that is lent comes back for one merge, and a log block of `fast` takes one for each logical block that has a page in it",
+        )
+    }
+
     fn of_pool(&self, region: Region) -> Result<Box<dyn LogBlocks>, BuildError> {
         let logs = log_blocks(&region, self.log_blocks, u32::from(self.sequential_log_block))?;
         Ok(Box::new(Fast::new(region, logs, self.sequential_log_block, self.use_free_blocks)))

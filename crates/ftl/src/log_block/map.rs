@@ -3,6 +3,9 @@
 //! A pool is a plane, or the part of a plane that a tenant has where tenants are kept apart: then its blocks follow each other in the plane, and
 //! the range of each tenant is dealt out to its own pools. So a tenant's log blocks are its own, and so are the merges that they cost.
 //!
+//! *Blocks that change hands*: where tenants lend ([`crate::isolation`]) each pool of a plane numbers all blocks of the plane and has those that it was given, and an
+//! erased one goes from one to another with [`LogMap::hand_over`].
+//!
 //! To the controller it is a [`Mapping`] that tells where a page lies and chooses the page for its next version itself. Merges
 //! stay inside a pool, so a copy needs no other die and no two merges meet.
 //!
@@ -14,11 +17,16 @@ use super::{Counts, LogBlocks};
 use crate::address::{BlockId, Layout, Lpn, Ppn};
 use crate::mapping::Mapping;
 
+/// The pool of a block that no pool has.
+pub const NOBODY: u32 = u32::MAX;
+
 /// The blocks of one pool.
 struct Pool {
     plane: u32,
     /// Its first block.
     first: BlockId,
+    /// Log blocks that it may have open beside what it has borrowed and lent.
+    logs: u32,
     map: Box<dyn LogBlocks>,
 }
 
@@ -28,24 +36,93 @@ pub struct LogMap {
     homes: Vec<Homes>,
     layout: Layout,
     pools: Vec<Pool>,
+    /// The pool of each block, or [`NOBODY`].
+    owners: Vec<u32>,
+    /// Blocks change hands.
+    lends: bool,
     /// A planted fault: two pages of different ranges change their homes.
     pub swaps: bool,
 }
 
 impl LogMap {
-    /// Ranges of pages, and as many maps as there are pools in each plane of `layout`, plane after plane.
-    pub fn new(homes: Vec<Homes>, layout: Layout, maps: Vec<Box<dyn LogBlocks>>) -> LogMap {
-        let per_plane = maps.len() as u32 / layout.planes;
-        let mut pools: Vec<Pool> = Vec::with_capacity(maps.len());
-        for (number, map) in (0..).zip(maps) {
-            let plane: u32 = number / per_plane;
-            let first = match pools.last().filter(|last| last.plane == plane) {
-                Some(last) => last.first.behind(last.map.region().shape().blocks),
-                None => layout.first_block(plane),
-            };
-            pools.push(Pool { plane, first, map });
+    /// Ranges of pages, and the map of each pool with the block that it numbers first, as many for each plane of `layout`, plane after plane.
+    pub fn new(
+        homes: Vec<Homes>,
+        layout: Layout,
+        maps: Vec<(BlockId, Box<dyn LogBlocks>)>,
+        lends: bool,
+    ) -> LogMap {
+        let mut owners = vec![NOBODY; layout.block_end() as usize];
+        let mut pools = Vec::with_capacity(maps.len());
+        for (number, (first, map)) in (0..).zip(maps) {
+            for block in map.region().begins_with() {
+                owners[first.behind(block).0 as usize] = number;
+            }
+            pools.push(Pool { plane: layout.plane_of_block(first), first, logs: map.room(), map });
         }
-        LogMap { homes, layout, pools, swaps: false }
+        LogMap { homes, layout, pools, owners, lends, swaps: false }
+    }
+
+    /// Whether blocks change hands.
+    pub fn lends(&self) -> bool {
+        self.lends
+    }
+
+    /// Erased blocks of a pool that its owner may lend. Its last log block stays its own.
+    pub fn lendable(&self, pool: u32) -> u32 {
+        let map = self.pool(pool);
+        if map.is_merging() { 0 } else { map.spare().min(map.room().saturating_sub(1)) }
+    }
+
+    /// Log blocks that a pool may have open, or has, and those that it may have by what it was made with, has `borrowed` and has `lent`.
+    pub fn rights(&self, pool: u32, borrowed: u32, lent: u32) -> (u32, u32) {
+        let Pool { logs, map, .. } = &self.pools[pool as usize];
+        // A start may find more open than it gives the right to.
+        (map.logs() + map.room(), (logs + borrowed - lent).max(map.logs()))
+    }
+
+    /// Whether a pool can do with an erased block less.
+    pub fn can_spare(&self, pool: u32) -> bool {
+        let map = self.pool(pool);
+        !map.is_merging() && map.spare() > 0
+    }
+
+    /// The block that one pool of a plane erased last goes to another one.
+    pub fn hand_over(&mut self, from: u32, to: u32) -> BlockId {
+        let number = self.pools[from as usize].map.region_mut().give_out();
+        self.pools[to as usize].map.region_mut().take_in(number);
+        let block = self.block(to, number);
+        self.owners[block.0 as usize] = to;
+        block
+    }
+
+    /// The pool of a block.
+    pub fn pool_of(&self, block: BlockId) -> u32 {
+        self.owners[block.0 as usize]
+    }
+
+    /// The pools of a plane.
+    pub fn pools_of_plane(&self, plane: u32) -> std::ops::Range<u32> {
+        let per_plane = self.pools.len() as u32 / self.layout.planes;
+        plane * per_plane..(plane + 1) * per_plane
+    }
+
+    /// The pool of a plane whose pages have this number on record among them.
+    pub fn pool_of_record(&self, plane: u32, page: u32) -> u32 {
+        let begins = |&pool: &u32| self.pool(pool).region().base() <= page;
+        self.pools_of_plane(plane).rfind(begins).expect("the first pool of a plane begins at 0")
+    }
+
+    /// After a start: an erased block is a pool's.
+    pub fn find_free(&mut self, block: BlockId, pool: u32) {
+        self.owners[block.0 as usize] = pool;
+        let at = &mut self.pools[pool as usize];
+        at.map.region_mut().take_in(block.0 - at.first.0);
+    }
+
+    /// After a start: a block is a pool's.
+    pub fn owned_by(&mut self, block: BlockId, pool: u32) {
+        self.owners[block.0 as usize] = pool;
     }
 
     /// The pool of a page, and its number there.
@@ -109,23 +186,19 @@ impl LogMap {
         self.pools[pool as usize].plane
     }
 
-    /// The pool of each block, by number; those that nobody has go with the pool before them.
-    pub fn pools_of_blocks(&self) -> Vec<u32> {
-        let mut of = vec![0; self.layout.block_end() as usize];
-        for (number, pool) in (0..).zip(&self.pools) {
-            let blocks = self.layout.plane_blocks(pool.plane).filter(|block| block.0 >= pool.first.0);
-            blocks.for_each(|block| of[block.0 as usize] = number);
-        }
-        of
+    /// The pool of each block, by number, or [`NOBODY`].
+    pub fn pools_of_blocks(&self) -> &[u32] {
+        &self.owners
     }
 
     /// Valid pages of each block.
     pub fn valid_pages(&self) -> Vec<u32> {
-        let of = self.pools_of_blocks();
         let valid = |block: BlockId| {
-            let pool = &self.pools[of[block.0 as usize] as usize];
-            let (region, at) = (pool.map.region(), block.0 - pool.first.0);
-            if at < region.shape().blocks { region.valid(at) } else { 0 }
+            if self.owners[block.0 as usize] == NOBODY {
+                return 0;
+            }
+            let pool = &self.pools[self.owners[block.0 as usize] as usize];
+            pool.map.region().valid(block.0 - pool.first.0)
         };
         self.layout.all_blocks().map(valid).collect()
     }

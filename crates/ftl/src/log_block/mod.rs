@@ -39,7 +39,7 @@ pub use fast::{Fast, FastConfig};
 pub use homes::Homes;
 pub use map::LogMap;
 pub use options::{DealtOptions, LogBlockOptions, log_blocks};
-pub use region::{NONE, Region, Shape};
+pub use region::{NONE, Part, Region, Shape};
 pub use tag::{Role, Tag};
 
 /// Faults that are planted; all false outside `verify --inject-bug`.
@@ -174,6 +174,37 @@ pub trait LogBlocks: Send {
 
     /// Whether a log block belongs to one logical block.
     fn logs_are_dedicated(&self) -> bool;
+
+    /// Whether a new version of `page` needs a log block of its own that is not there yet, and one would be given up for want of room.
+    /// By default none is lent, nor what follows here asked for.
+    fn wants_log(&self, _page: u32) -> bool {
+        false
+    }
+
+    /// So many log blocks more, or fewer, may be open from here on: a block was borrowed or lent, or is back.
+    fn change_logs(&mut self, _by: i32) {
+        unreachable!("a map that lends log blocks says how")
+    }
+
+    /// Erased blocks that it can do without as it is.
+    fn spare(&self) -> u32 {
+        0
+    }
+
+    /// Blocks that it has written and erased ones that it cannot do without, together.
+    fn least_held(&self) -> u32 {
+        self.region().good() - self.region().free() + self.free_needed()
+    }
+
+    /// Begins to give up the log block that costs least for another tenant; false when there is none. One merge leaves a block to spare.
+    fn give_up_one(&mut self) -> bool {
+        false
+    }
+
+    /// Pages that this would move.
+    fn give_up_cost(&self) -> u32 {
+        0
+    }
 
     /// Bytes of RAM that a controller with this map needs for the plane.
     fn map_ram(&self) -> u64;

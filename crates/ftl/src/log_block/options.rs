@@ -11,6 +11,14 @@ pub trait LogBlockOptions: Debug + Send + Sync + 'static {
     /// How pages are dealt out to planes.
     fn dealt(&self) -> &DealtOptions;
 
+    /// Refuses to lend log blocks; by default they are lent.
+    ///
+    /// # Errors
+    /// Why they are not.
+    fn lends(&self) -> Result<(), &'static str> {
+        Ok(())
+    }
+
     /// The map of one pool: a plane, or a tenant's part of it.
     ///
     /// # Errors

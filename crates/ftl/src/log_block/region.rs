@@ -1,4 +1,7 @@
-//! The blocks of one plane: which logical page lies where, what each block holds, and what is erased.
+//! The blocks of one pool: which logical page lies where, what each block holds, and what is erased.
+//!
+//! A pool has a plane, or a part of one. Where blocks change hands between the pools of a plane each of them numbers all blocks of the plane, and has
+//! those that it was given; the record of a page then says whose it is, for the pages of each pool begin at a number of their own ([`Part`]).
 //!
 //! Physical pages are numbered `block << page_bits | page` within the plane, logical pages `logical block x pages + offset`.
 //! Erased blocks are used in the order of their erase, so that wear goes round.
@@ -10,6 +13,7 @@ use super::tag::{Role, Tag};
 use super::{Counts, Planted, Taken};
 use crate::filled::Bits;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// No page, no block.
 pub const NONE: u32 = u32::MAX;
@@ -39,10 +43,20 @@ impl Shape {
     }
 }
 
-/// The blocks of a plane.
+/// What a pool has of the blocks that it numbers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The blocks that it begins with.
+    pub blocks: Range<u32>,
+    /// The number that its first logical page has on record.
+    pub base: u32,
+}
+
+/// The blocks of a pool.
 #[derive(Clone, Debug)]
 pub struct Region {
     shape: Shape,
+    part: Part,
     page_bits: u32,
     /// The newest version of each logical page, plus one; zero where there is none, or where it is known by rule.
     at: Vec<u32>,
@@ -72,8 +86,13 @@ pub struct Region {
 }
 
 impl Region {
-    /// An erased plane.
+    /// An erased plane, all of which the pool has.
     pub fn new(shape: Shape) -> Region {
+        Region::part(shape, Part { blocks: 0..shape.blocks, base: 0 })
+    }
+
+    /// An erased plane, of which the pool has a part.
+    pub fn part(shape: Shape, part: Part) -> Region {
         let (bits, blocks) = (shape.page_bits(), shape.blocks as usize);
         let logical = shape.logical as usize;
         assert!(
@@ -93,18 +112,29 @@ impl Region {
             valid: vec![0; blocks],
             role: vec![Role::Direct; blocks],
             birth: vec![0; blocks],
-            free: (0..shape.blocks).collect(),
+            free: part.blocks.clone().collect(),
             births: 0,
             datas: 0,
-            good: shape.blocks,
+            good: part.blocks.len() as u32,
             count: Counts::default(),
             planted: Planted::default(),
+            part,
         }
     }
 
     /// The size.
     pub fn shape(&self) -> Shape {
         self.shape
+    }
+
+    /// The blocks that it began with.
+    pub fn begins_with(&self) -> Range<u32> {
+        self.part.blocks.clone()
+    }
+
+    /// The number that its first logical page has on record.
+    pub fn base(&self) -> u32 {
+        self.part.base
     }
 
     /// Where the newest version of a logical page lies.
@@ -222,6 +252,18 @@ impl Region {
         self.good -= 1;
     }
 
+    /// Takes in an erased block that another pool had, or that a start has found; it is opened last.
+    pub fn take_in(&mut self, block: u32) {
+        self.free.push_back(block);
+        self.good += 1;
+    }
+
+    /// Gives out the block that was erased last; there is one.
+    pub fn give_out(&mut self) -> u32 {
+        self.good -= 1;
+        self.free.pop_back().expect("only an erased block is given out")
+    }
+
     /// Erased blocks, the one that is opened next first.
     pub fn free_blocks(&self) -> impl Iterator<Item = u32> + '_ {
         self.free.iter().copied()
@@ -284,7 +326,7 @@ impl Region {
     pub fn tag(&self, page: u32, spot: u32) -> Tag {
         let block = self.block_of(spot) as usize;
         let (role, birth) = (self.role[block], self.birth[block]);
-        Tag { page, role, birth, is_filler: false, is_mark: false, is_last: false }
+        Tag { page: self.part.base + page, role, birth, is_filler: false, is_mark: false, is_last: false }
     }
 
     /// Takes the next page of `block` for `owner`.
@@ -410,13 +452,15 @@ impl Region {
     /// Forgets everything but wear, as a loss of power does. All blocks count as erased until [`Region::restore`].
     pub fn reset(&mut self) {
         let planted = self.planted;
-        *self = Region { planted, ..Region::new(self.shape) };
+        *self = Region { planted, ..Region::part(self.shape, self.part.clone()) };
         self.free.clear();
+        self.good = 0;
     }
 
     /// A block as it was found: how much of it is written with what.
     pub fn restore(&mut self, block: u32, role: Role, birth: u32, owners: &[Owner]) {
         let b = block as usize;
+        self.good += 1;
         (self.role[b], self.birth[b]) = (role, birth);
         self.births = self.births.max(birth);
         self.written[b] = owners.len() as u16;

@@ -232,6 +232,72 @@ fn each_map_agrees_with_a_list_over_writes_trims_and_power_cuts() {
     }
 }
 
+/// Two maps have parts of one plane and hand erased blocks to each other, as lenders and borrowers do: each goes on as the list says, and no block is in both.
+#[test]
+fn maps_that_hand_blocks_to_each_other_agree_with_their_lists() {
+    let whole = Shape { blocks: 2 * SHAPE.blocks, ..SHAPE };
+    let part = |number: u32| {
+        let blocks = number * SHAPE.blocks..(number + 1) * SHAPE.blocks;
+        Region::part(whole, Part { blocks, base: number * SHAPE.pages * SHAPE.logical })
+    };
+    let block_map = |number| -> Box<dyn LogBlocks> { Box::new(BlockMap::new(part(number), 3)) };
+    let bast = |number| -> Box<dyn LogBlocks> { Box::new(Bast::new(part(number), 3, false)) };
+    let mut handed = 0;
+    for seed in 0..100 {
+        for make in [&block_map as &dyn Fn(u32) -> Box<dyn LogBlocks>, &bast] {
+            let mut rng = Rng::new(seed);
+            let mut worlds = [World::new(make(0)), World::new(make(1))];
+            let pages = u64::from(SHAPE.pages * SHAPE.logical);
+            for turn in 0..400 {
+                let what = format!("seed {seed}, turn {turn}");
+                let at = usize::from(rng.below(4) == 0);
+                let page = rng.below(pages) as u32;
+                match rng.below(8) {
+                    0 => {
+                        let first = page - page % SHAPE.pages;
+                        assert!(worlds[at].trim(first, page + 1, &mut u32::MAX.clone()));
+                    }
+                    1 => {
+                        let map = &worlds[at].map;
+                        let least = map.least_held();
+                        assert!(map.region().good() >= least, "{what}: it needs {least} blocks");
+                        if map.is_merging() || map.spare() == 0 || map.room() < 2 {
+                            continue;
+                        }
+                        let [one, other] = &mut worlds;
+                        let (from, to) = if at == 0 { (one, other) } else { (other, one) };
+                        let block = from.map.region_mut().give_out();
+                        assert!(from.flash.blocks()[block as usize].pages.is_empty(), "{what}: it is erased");
+                        from.map.change_logs(-1);
+                        to.map.region_mut().take_in(block);
+                        to.map.change_logs(1);
+                        handed += 1;
+                    }
+                    2 if worlds[at].map.logs() > 0 => {
+                        // One merge leaves a block to spare, and moves no more pages than a block has.
+                        let cost = worlds[at].map.give_up_cost();
+                        if worlds[at].map.give_up_one() {
+                            assert!(cost <= SHAPE.pages, "{what}: {cost} pages move");
+                            while worlds[at].step() {}
+                            assert!(worlds[at].map.spare() > 0, "{what}: a merge leaves nothing to spare");
+                        }
+                    }
+                    _ => assert!(worlds[at].write(page, &mut u32::MAX.clone())),
+                }
+                for world in &worlds {
+                    world.check(&what, 0..0);
+                }
+            }
+            let good: u32 = worlds.iter().map(|world| world.map.region().good()).sum();
+            assert_eq!(good, whole.blocks, "seed {seed}");
+            let written = |world: &World, block: u32| !world.flash.blocks()[block as usize].pages.is_empty();
+            let both = (0..whole.blocks).find(|&block| worlds.iter().all(|world| written(world, block)));
+            assert_eq!(both, None, "seed {seed}: a block is in both");
+        }
+    }
+    assert!(handed > 500, "{handed} blocks changed hands");
+}
+
 /// A plane that is filled by rule does what one does that was filled page by page: each place, each step of each merge.
 #[test]
 fn a_plane_filled_by_rule_is_one_filled_page_by_page() {

@@ -421,6 +421,10 @@ pub trait Flash {
         Self: Sized;
     /// A flush ends when all trims so far are on record.
     fn finish_flush(&mut self, id: ReqId, recorded: After, cause: TenantId, cx: &mut Cx<'_>) -> Step;
+    /// A block of a log-block map goes from one pool to another: what is programmed in it there comes behind everything that changes the pool it comes from.
+    fn hand_over(&mut self, block: BlockId, from: u32, to: u32);
+    /// A start has found the pool of each block of such a map; [`NOBODY`](crate::log_block::map::NOBODY) has the rest.
+    fn pools_are(&mut self, pools: &[u32]);
     /// A request does not end before everything that changes a pool is done.
     fn wait_for_pool(&mut self, pool: u32, pieces: &mut Pieces<Self>)
     where

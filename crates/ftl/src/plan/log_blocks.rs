@@ -47,12 +47,12 @@ fn decode_mark(page: &[u8]) -> Option<(u32, u32)> {
 
 impl<M: Mapping, F: Flash> Planner<M, F> {
     #[inline(always)]
-    fn log(&self) -> &LogMap {
+    pub(super) fn log(&self) -> &LogMap {
         self.map.log_blocks().expect("only asked of a drive with a log-block map")
     }
 
     #[inline(always)]
-    fn log_mut(&mut self) -> &mut LogMap {
+    pub(super) fn log_mut(&mut self) -> &mut LogMap {
         self.map.log_blocks_mut().expect("only asked of a drive with a log-block map")
     }
 
@@ -71,6 +71,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         cx: &mut Cx<'_>,
     ) {
         let (pool, local) = self.log().home(lpn.0);
+        self.find_room_for_log(pool, local, pieces.cause, cx);
         let taken = loop {
             self.merge(pool, pieces.cause, cx);
             if let Some(taken) = self.log_mut().pool_mut(pool).take(local) {
@@ -111,11 +112,12 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     fn merge(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
         if self.log().pool(pool).is_merging() {
             self.issue_merge(pool, cause, cx);
+            self.log_was_merged(pool);
             self.level_logged(pool, cause, cx);
         }
     }
 
-    fn issue_merge(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
+    pub(super) fn issue_merge(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
         while let Some(step) = self.log_mut().pool_mut(pool).step() {
             self.issue_step(pool, step, cause, Work::Gc, cx);
         }
@@ -189,6 +191,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
 
     /// Unmaps pages of one logical block of a pool.
     fn unmap_pages(&mut self, pool: u32, first: u32, end: u32, pieces: &mut Pieces<F>, cx: &mut Cx<'_>) {
+        self.find_room_for_log(pool, first, pieces.cause, cx);
         loop {
             self.merge(pool, pieces.cause, cx);
             match self.log_mut().pool_mut(pool).unmap(first, end) {
@@ -285,8 +288,10 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         self.map.check().map_err(|what| Violation { invariant: "I-5", what })?;
         let map = self.log();
         for (pool, region) in (0..).zip(map.regions()) {
-            let is_used =
-                |&block: &u32| self.blocks.is_bad(map.block(pool, block)) && region.written(block) > 0;
+            let is_used = |&block: &u32| {
+                let id = map.block(pool, block);
+                map.pool_of(id) == pool && self.blocks.is_bad(id) && region.written(block) > 0
+            };
             if let Some(block) = (0..region.shape().blocks).find(is_used) {
                 let what = format!("block {block} of pool {pool} is bad and holds pages");
                 return Err(Violation { invariant: "I-16", what });

@@ -137,6 +137,8 @@ impl Flash for Tape {
     fn finish_flush(&mut self, id: ReqId, _: After, _: TenantId, cx: &mut Cx<'_>) -> Step {
         Step::FinishAt(id, cx.now)
     }
+    fn hand_over(&mut self, _: BlockId, _: u32, _: u32) {}
+    fn pools_are(&mut self, _: &[u32]) {}
     fn wait_for_pool(&mut self, _: u32, _: &mut Pieces<Self>) {}
 
     fn behind(&self, given: usize, _: &Pieces<Self>) -> After {
@@ -454,8 +456,9 @@ mod tests {
         let layout = Layout::new(planes, blocks, pages).expect("it is small");
         let homes = Homes { first: 0, logical: PAGES, unit: 1, order: (0..planes).collect() };
         let logical = homes.most_in_a_pool().div_ceil(pages);
-        let maps = (0..planes).map(|_| of_pool(Region::new(Shape { pages, blocks, logical }))).collect();
-        Desk::new(LogMap::new(vec![homes], layout, maps), 0, false)
+        let map = |plane| (layout.first_block(plane), of_pool(Region::new(Shape { pages, blocks, logical })));
+        let maps = (0..planes).map(map).collect();
+        Desk::new(LogMap::new(vec![homes], layout, maps, false), 0, false)
     }
 
     #[test]

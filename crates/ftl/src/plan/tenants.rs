@@ -22,6 +22,7 @@ mod deal;
 mod ends;
 mod going;
 mod loans;
+mod log_loans;
 mod maps;
 mod report;
 mod restart;

@@ -71,6 +71,9 @@ impl Queued {
         if is_first && self.together > 1 {
             self.follow_erases(pool, erase, at);
         }
+        if is_first && self.was_handed(block) {
+            self.after_hand_over(block, at);
+        }
         if let Some(older) = older {
             page.hold = self.hold(self.block(older));
         }

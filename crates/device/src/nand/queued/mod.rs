@@ -86,6 +86,27 @@ struct Changes {
     until: Instant,
 }
 
+/// A block that went to another pool while its erase waits. It may go on, and be erased there, before: the oldest of a block says whose what waits is.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    block: u32,
+    /// The pool that it came from.
+    from: u32,
+    /// Its erase.
+    last: u32,
+}
+
+/// A block that went from one pool to another.
+#[derive(Clone, Copy, Debug)]
+struct Handed {
+    block: u32,
+    /// The pool that it came from.
+    from: u32,
+    /// What stands for all that changed that pool then and waited, and its number.
+    gate: u32,
+    number: u64,
+}
+
 /// Where a page is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
@@ -153,6 +174,10 @@ pub(crate) struct Queued {
     changes: Vec<Changes>,
     /// The pool of each block, likewise.
     pools: Vec<u32>,
+    /// Blocks that went from one pool to another and are not programmed there yet.
+    handed: Vec<Handed>,
+    /// Blocks that went to another pool while their erase waits.
+    leaving: Vec<Leaving>,
     /// What holds a block, for the erase that is to come.
     held: Vec<u32>,
     /// When the last operation ends that held a block, in ns.
@@ -180,6 +205,8 @@ pub(crate) struct Queued {
     pub erase_before_record: bool,
     /// Fault to plant: an erase does not wait for newer versions and records.
     pub erase_too_early: bool,
+    /// Fault to plant: a block that came from another pool is programmed before what changed that one is done.
+    pub lent_too_early: bool,
     /// Fault to plant: now and then what comes to a die that serves by share is lost.
     pub forgets: bool,
     /// Fault to plant: now and then nobody is charged what a die stands idle.
@@ -240,6 +267,8 @@ impl Queued {
             last_erase: Vec::new(),
             changes: Vec::new(),
             pools: Vec::new(),
+            handed: Vec::new(),
+            leaving: Vec::new(),
             held: Vec::new(),
             safe_at: Vec::new(),
             records: Vec::new(),
@@ -254,6 +283,7 @@ impl Queued {
             erase_before_reads: false,
             erase_before_record: false,
             erase_too_early: false,
+            lent_too_early: false,
             forgets: false,
             idles_free: false,
             wakes_late: false,
@@ -273,15 +303,23 @@ impl Queued {
         queued
     }
 
-    /// All that changes a pool is done in the order of issue from here on; `pools` has the pool of each block, which lies in one plane.
-    pub fn keep_order(&mut self, pools: Vec<u32>) {
+    /// All that changes one of so many pools is done in the order of issue from here on; `of_blocks` has the pool of each block, which lies in one plane.
+    pub fn keep_order(&mut self, pools: u32, of_blocks: &[u32]) {
         let none = Changes { last: NONE, count: 0, until: Instant::ZERO };
-        let count = pools.iter().max().map_or(0, |&last| last as usize + 1);
-        self.changes = vec![none; count];
-        self.pools = pools;
+        self.changes = vec![none; pools as usize];
+        self.pools_are(of_blocks);
         if !self.last_erase.is_empty() {
-            self.last_erase = vec![NONE; count];
+            self.last_erase = vec![NONE; pools as usize];
         }
+    }
+
+    /// The pool of each block is this from here on; nothing waits. Those of nobody are never issued for.
+    pub fn pools_are(&mut self, pools: &[u32]) {
+        let last = self.changes.len() as u32 - 1;
+        self.leaving.clear();
+        self.handed.clear();
+        self.pools.clear();
+        self.pools.extend(pools.iter().map(|&pool| pool.min(last)));
     }
 
     /// The pool of a block where pools keep their order; its plane elsewhere. Asked for erases and for first pages.
@@ -290,6 +328,53 @@ impl Queued {
         match self.pools.is_empty() {
             true => self.layout().plane_of_block(BlockId(block)) as usize,
             false => self.pools[block as usize] as usize,
+        }
+    }
+
+    /// The pool that an operation of a block belongs to which waits: the one it came from, while its erase waits.
+    fn pool_of_waiting(&self, block: u32) -> usize {
+        match self.leaving.iter().find(|leaving| leaving.block == block) {
+            Some(leaving) => leaving.from as usize,
+            None => self.pool_of(block),
+        }
+    }
+
+    /// A block goes from one pool to another, erased, or to be by what was issued. What is programmed in it there comes behind everything that changes the pool
+    /// it comes from.
+    pub fn hand_over(&mut self, block: u32, from: u32, to: u32) {
+        self.pools[block as usize] = to;
+        // One that goes on before its erase is done has left the pool that it came from first.
+        let last = self.tail.get(block as usize).copied().unwrap_or(NONE);
+        if last != NONE && self.leaving.iter().all(|leaving| leaving.last != last) {
+            self.leaving.push(Leaving { block, from, last });
+        }
+        let (mut gate, mut number) = (NONE, 0);
+        let Changes { last: waits, until, .. } = self.changes[from as usize];
+        if waits != NONE {
+            gate = self.make(Job::Barrier, 0, until, TenantId::SYSTEM);
+            self.nodes.link(waits, gate);
+            number = self.nodes[gate].number;
+        }
+        self.handed.push(Handed { block, from, gate, number });
+    }
+
+    /// Whether a block came from another pool and was not programmed since.
+    #[inline]
+    fn was_handed(&self, block: u32) -> bool {
+        !self.handed.is_empty() && self.handed.iter().any(|handed| handed.block == block)
+    }
+
+    /// The first program of a block that came from other pools also waits for what changed them.
+    #[cold]
+    fn after_hand_over(&mut self, block: u32, later: u32) {
+        for handed in self.handed.extract_if(.., |handed| handed.block == block).collect::<Vec<_>>() {
+            if self.lent_too_early {
+                continue;
+            }
+            self.not_before(later, self.changes[handed.from as usize].until);
+            if handed.gate != NONE && self.nodes[handed.gate].number == handed.number {
+                self.nodes.link(handed.gate, later);
+            }
         }
     }
 

@@ -167,6 +167,9 @@ impl Queued {
         }
         if self.keeps_order() {
             self.served_in_order(at, time.end);
+            if !self.leaving.is_empty() {
+                self.leaving.retain(|leaving| leaving.last != at);
+            }
         }
         if job == Job::Record {
             self.records.retain(|&record| record != at);
@@ -196,7 +199,7 @@ impl Queued {
     }
 
     fn changed(&mut self, block: u32, at: u32, end: Instant) {
-        let pool = self.pool_of(block);
+        let pool = self.pool_of_waiting(block);
         let changes = &mut self.changes[pool];
         changes.until = changes.until.later(end);
         changes.count -= 1;
@@ -208,7 +211,7 @@ impl Queued {
     /// A block's erase no longer waits.
     fn was_erased(&mut self, block: u32, at: u32) {
         self.passed(block, at);
-        let pool = self.pool_of(block);
+        let pool = self.pool_of_waiting(block);
         let erase = &mut self.last_erase[pool];
         if *erase == at {
             *erase = NONE;

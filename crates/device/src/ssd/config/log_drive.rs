@@ -1,64 +1,34 @@
 //! From the options of an SSD to one with a log-block map.
 
 use super::streams::StreamsConfig;
-use super::tenants::Tenancy;
+use super::tenants::{Tenancy, planted};
 use super::unit::Unit;
 use super::{Drive, GcConfig, SsdConfig, check_order};
 use crate::nand::{Geometry, Profile};
 use crate::ssd::config::shape::Size;
-use nandu_base::{BuildContext, BuildError, Machine, Plant, Precondition};
+use nandu_base::{BuildContext, BuildError, Machine, Precondition};
 use nandu_ftl::blocks::Share;
 use nandu_ftl::isolation::{Books, Gives, Space, Table};
-use nandu_ftl::log_block::{Homes, LogBlockOptions, LogMap, Region, Shape};
+use nandu_ftl::log_block::{Homes, LogBlockOptions, LogMap, Part, Region, Shape};
 use nandu_ftl::plan::tenants::Tenants;
 use nandu_ftl::{BlockId, Layout, WearRules};
 
-/// Faults that can be planted in a log-block map and its recovery.
-pub(super) const PLANTS: [Plant; 8] = [
-    Plant::new(
-        "ssd.log-erase-too-early",
-        "I-1",
-        "with a log-block map, blocks are erased before the merged block is programmed",
-    )
-    .within("ssd-log"),
-    Plant::new(
-        "ssd.log-stale-page",
-        "I-1",
-        "now and then a merge copies a version that the log has a newer one of",
-    )
-    .within("ssd-log"),
-    Plant::new("ssd.log-unfinished-merge", "I-1", "a block that a merge fills counts from its first page on")
-        .within("ssd-log"),
-    Plant::new("ssd.log-lost-mark", "I-1", "the mark of a trim is programmed without its names")
-        .within("ssd-log"),
-    Plant::new(
-        "ssd.log-oldest-wins",
-        "I-1",
-        "recovery of a log-block map takes the oldest version of a page",
-    )
-    .within("ssd-log"),
-    Plant::new("ssd.log-wrong-switch", "I-5", "now and then a log block out of order becomes the data block")
-        .within("ssd-log"),
-    Plant::new(
-        "ssd.log-tenant-page-misplaced",
-        "I-7",
-        "two tenants have a page in each other's log-block maps",
-    )
-    .within("ssd-log"),
-    Plant::new("ssd.log-uncharged-merge", "I-13", "merges are not charged").within("ssd-log"),
-];
-
 impl SsdConfig {
     /// Refuses what has no meaning with a log-block map.
-    fn check_log_drive(&self, precondition: Precondition) -> Result<(), BuildError> {
+    fn check_log_drive(
+        &self,
+        options: &dyn LogBlockOptions,
+        precondition: Precondition,
+    ) -> Result<(), BuildError> {
         let refuse = |key, why: &str| Err(BuildError::at(key, why));
         if self.streams != StreamsConfig::None {
             let why = "a log-block map says itself which pages share blocks: streams are for the other maps";
             return refuse("streams", why);
         }
         self.check_tenants()?;
-        if self.isolation.made().lends() {
-            let why = "the blocks that a log-block map has beside its data are all log blocks, and none is lent: take `vssd` or `ops`";
+        if self.isolation.made().lends()
+            && let Err(why) = options.lends()
+        {
             return refuse("isolation", why);
         }
         if self.max_tenants.is_some() {
@@ -99,7 +69,7 @@ impl SsdConfig {
         options: &dyn LogBlockOptions,
         cx: &BuildContext<'_>,
     ) -> Result<Box<dyn Machine>, BuildError> {
-        self.check_log_drive(cx.precondition)?;
+        self.check_log_drive(options, cx.precondition)?;
         check_order(&self.allocation_order)?;
         let interleave = options.dealt().interleave;
         if !(1..=1 << 20).contains(&interleave) {
@@ -119,25 +89,40 @@ impl SsdConfig {
             let why = format!("{logical} logical pages are not within 1 to {most}");
             return Err(BuildError::at("spare_factor", why));
         }
-        let parts = self.log_parts(&layout, geometry, logical as u32, interleave, profile.page.0)?;
+        let lends = self.isolation.made().lends();
+        let mut parts = self.log_parts(&layout, geometry, logical as u32, interleave, profile.page.0)?;
         let logical = parts.homes.last().map_or(0, Homes::end);
         let wear = self.wear.rules(profile.endurance, 1, cx.name);
         let maps: Result<Vec<_>, BuildError> = parts
-            .pools(&layout)
+            .pools(&layout, lends)
             .into_iter()
-            .map(|(first, shape)| {
-                let mut region = Region::new(shape);
+            .map(|(first, shape, part)| {
+                let own = part.blocks.clone();
+                let mut region = Region::part(shape, part);
                 let is_bad = |&block: &u32| wear.is_factory_bad(&layout, first.behind(block));
-                (0..shape.blocks).filter(is_bad).for_each(|block| region.retire(block));
+                own.filter(is_bad).for_each(|block| region.retire(block));
                 region.planted.stale_page_wins = cx.planted("ssd.log-stale-page");
                 region.planted.wrong_switch = cx.planted("ssd.log-wrong-switch");
-                options.of_pool(region)
+                Ok((first, options.of_pool(region)?))
             })
             .collect();
-        let mut map = LogMap::new(parts.homes, layout, maps?);
+        let maps = maps?;
+        if let Some(tenancy) = parts.tenancy.as_mut().filter(|_| lends) {
+            // What is bad from the factory is nobody's.
+            let tenants = &mut tenancy.tenants;
+            (tenants.planted, tenants.returns) = (planted(cx), self.returns());
+            tenants.floors = vec![0; tenants.len()];
+            for (pool, (_, map)) in maps.iter().enumerate() {
+                let (group, tenant, good) = (pool / tenants.len(), pool % tenants.len(), map.region().good());
+                let contribution = tenants.policy.contribution(good);
+                tenants.books[group].set_allocated(tenant, good, contribution);
+                tenants.floors[tenant] = map.blocks_needed().max(tenants.floors[tenant]);
+            }
+        }
+        let mut map = LogMap::new(parts.homes, layout, maps, lends);
         map.swaps = cx.planted("ssd.log-tenant-page-misplaced");
         let mut queue = self.queue(&units, geometry, &profile, cx)?;
-        queue.keep_order(map.pools_of_blocks());
+        queue.keep_order(map.pools(), map.pools_of_blocks());
         let size = Size {
             logical,
             needed: 0,
@@ -220,17 +205,24 @@ struct Parts {
 }
 
 impl Parts {
-    /// The first block of each pool, and its size.
-    fn pools(&self, layout: &Layout) -> Vec<(BlockId, Shape)> {
+    /// The block that each pool numbers first, its size, and what it has of it.
+    fn pools(&self, layout: &Layout, lends: bool) -> Vec<(BlockId, Shape, Part)> {
         let mut pools = Vec::new();
         for plane in 0..layout.planes {
-            let mut first = layout.first_block(plane);
+            let (mut first, mut begins, mut base) = (layout.first_block(plane), 0, 0);
             for &blocks in &self.blocks {
                 let pool = pools.len() as u32;
                 let homes = self.homes.iter().find(|homes| homes.order.contains(&pool));
                 let logical = homes.map_or(0, |homes| homes.most_in_a_pool().div_ceil(layout.pages));
-                pools.push((first, Shape { pages: layout.pages, blocks, logical }));
-                first = first.behind(blocks);
+                let shape = |blocks| Shape { pages: layout.pages, blocks, logical };
+                if lends {
+                    pools.push((first, shape(layout.blocks), Part { blocks: begins..begins + blocks, base }));
+                    begins += blocks;
+                    base += logical * layout.pages;
+                } else {
+                    pools.push((first, shape(blocks), Part { blocks: 0..blocks, base: 0 }));
+                    first = first.behind(blocks);
+                }
             }
         }
         pools

@@ -1,6 +1,5 @@
 //! The faults that can be planted in a flash drive.
 
-use super::log_drive::PLANTS as LOG_PLANTS;
 use nandu_base::Plant;
 
 /// Faults that can be planted.
@@ -181,12 +180,41 @@ pub(super) const PLANTS: &[Plant] = &[
         "a start takes blocks in SLC mode as blocks of the chip's own mode",
     )
     .within("ssd-slc"),
-    LOG_PLANTS[0],
-    LOG_PLANTS[1],
-    LOG_PLANTS[2],
-    LOG_PLANTS[3],
-    LOG_PLANTS[4],
-    LOG_PLANTS[5],
-    LOG_PLANTS[6],
-    LOG_PLANTS[7],
+    Plant::new(
+        "ssd.log-erase-too-early",
+        "I-1",
+        "with a log-block map, blocks are erased before the merged block is programmed",
+    )
+    .within("ssd-log"),
+    Plant::new(
+        "ssd.log-stale-page",
+        "I-1",
+        "now and then a merge copies a version that the log has a newer one of",
+    )
+    .within("ssd-log"),
+    Plant::new("ssd.log-unfinished-merge", "I-1", "a block that a merge fills counts from its first page on")
+        .within("ssd-log"),
+    Plant::new("ssd.log-lost-mark", "I-1", "the mark of a trim is programmed without its names")
+        .within("ssd-log"),
+    Plant::new(
+        "ssd.log-oldest-wins",
+        "I-1",
+        "recovery of a log-block map takes the oldest version of a page",
+    )
+    .within("ssd-log"),
+    Plant::new("ssd.log-wrong-switch", "I-5", "now and then a log block out of order becomes the data block")
+        .within("ssd-log"),
+    Plant::new(
+        "ssd.log-tenant-page-misplaced",
+        "I-7",
+        "two tenants have a page in each other's log-block maps",
+    )
+    .within("ssd-log"),
+    Plant::new(
+        "ssd.log-lent-too-early",
+        "I-6",
+        "a log block that was lent is programmed before what its lender did last is done",
+    )
+    .within("ssd-log"),
+    Plant::new("ssd.log-uncharged-merge", "I-13", "merges are not charged").within("ssd-log"),
 ];

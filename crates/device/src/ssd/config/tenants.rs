@@ -291,22 +291,8 @@ impl SsdConfig {
                 Tenancy { tenants, shares, needed, map_blocks, slc_blocks }
             }
         };
-        tenancy.tenants.returns =
-            self.isolation.made().returns_while_idle().map(|(below, _)| Returns { below });
-        tenancy.tenants.planted = Planted {
-            mixed: cx.planted("ssd.tenant-page-misplaced"),
-            crosses: cx.planted("ssd.tenant-collects-others"),
-            lends_unallocated: cx.planted("ssd.tenant-unit-from-nowhere"),
-            keeps_what_it_owes: cx.planted("ssd.tenant-keeps-loan"),
-            room_not_kept: cx.planted("ssd.tenant-room-not-kept"),
-            others_collect: cx.planted("ssd.tenant-makes-others-collect"),
-            leaves_units: cx.planted("ssd.tenant-leaves-units"),
-            forgets_table: cx.planted("ssd.tenant-table-not-recorded"),
-            end_not_charged: cx.planted("ssd.tenant-end-not-charged"),
-            clears_twice: cx.planted("ssd.tenant-collects-twice"),
-            keeps_while_idle: cx.planted("ssd.tenant-keeps-while-idle"),
-            map_misplaced: cx.planted("ssd.tenant-map-page-misplaced"),
-        };
+        tenancy.tenants.returns = self.returns();
+        tenancy.tenants.planted = planted(cx);
         Ok(Some(tenancy))
     }
 
@@ -375,5 +361,30 @@ impl SsdConfig {
         // Die `i` lies on channel `i mod channels`.
         let index = |die: u32| if is_channel { die % geometry.channels } else { die };
         Ok((0..groups).map(|group| owner_of[index(die_of(group)) as usize]).collect())
+    }
+}
+
+impl SsdConfig {
+    /// When a tenant that owes units and is idle gives some back.
+    pub(super) fn returns(&self) -> Option<Returns> {
+        self.isolation.made().returns_while_idle().map(|(below, _)| Returns { below })
+    }
+}
+
+/// The faults of isolation that are planted.
+pub(super) fn planted(cx: &BuildContext<'_>) -> Planted {
+    Planted {
+        mixed: cx.planted("ssd.tenant-page-misplaced"),
+        crosses: cx.planted("ssd.tenant-collects-others"),
+        lends_unallocated: cx.planted("ssd.tenant-unit-from-nowhere"),
+        keeps_what_it_owes: cx.planted("ssd.tenant-keeps-loan"),
+        room_not_kept: cx.planted("ssd.tenant-room-not-kept"),
+        others_collect: cx.planted("ssd.tenant-makes-others-collect"),
+        leaves_units: cx.planted("ssd.tenant-leaves-units"),
+        forgets_table: cx.planted("ssd.tenant-table-not-recorded"),
+        end_not_charged: cx.planted("ssd.tenant-end-not-charged"),
+        clears_twice: cx.planted("ssd.tenant-collects-twice"),
+        keeps_while_idle: cx.planted("ssd.tenant-keeps-while-idle"),
+        map_misplaced: cx.planted("ssd.tenant-map-page-misplaced"),
     }
 }

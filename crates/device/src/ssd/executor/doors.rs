@@ -183,6 +183,14 @@ impl Flash for Executor {
         Executor::finish_flush(self, id, recorded, cause, cx)
     }
 
+    fn hand_over(&mut self, block: BlockId, from: u32, to: u32) {
+        self.queue.hand_over(block.0, from, to);
+    }
+
+    fn pools_are(&mut self, pools: &[u32]) {
+        self.queue.pools_are(pools);
+    }
+
     #[inline(always)]
     fn wait_for_pool(&mut self, pool: u32, pieces: &mut Pieces) {
         Executor::wait_for_pool(self, pool, pieces)

@@ -148,6 +148,7 @@ impl Executor {
             suspended_too_often: cx.planted("ssd.suspended-too-often"),
         };
         self.queue.erase_too_early = early || cx.planted("ssd.log-erase-too-early");
+        self.queue.lent_too_early = cx.planted("ssd.log-lent-too-early");
         self.queue.erase_before_record = cx.planted("ssd.erase-before-record");
         self.queue.prices_at_issue = cx.planted("ssd.prices-at-issue");
         self.queue.erase_before_reads = cx.planted("ssd.erase-before-reads");

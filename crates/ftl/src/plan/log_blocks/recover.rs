@@ -6,10 +6,12 @@
 
 use super::super::recover::Figures;
 use super::{Flash, Planner, decode_mark};
+use crate::log_block::map::NOBODY;
 use crate::log_block::recover::{Block, Mark, Page, rebuild};
 use crate::log_block::{Step, Tag};
 use crate::mapping::Mapping;
 use crate::plan::flash::After;
+use crate::{BlockId, Ppn};
 use nandu_base::{ByteLen, Cx, Oob, TenantId, UnitState, Work};
 
 impl<M: Mapping, F: Flash> Planner<M, F> {
@@ -20,8 +22,9 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         self.blocks = self.blocks.for_recovery();
         (self.seq, self.erases_ever) = (0, 0);
         let mut doomed = Vec::new();
+        let erased = if self.log().lends() { self.find_owners(cx) } else { Vec::new() };
         for pool in 0..self.log().pools() {
-            let (blocks, marks) = self.scan_pool(pool, cx);
+            let (blocks, marks) = self.scan_pool(pool, &erased, cx);
             let pages = blocks.iter().map(|block| block.pages.len() as u64).sum();
             self.recovery.note(self.die_of_pool(pool), pages);
             let oldest_wins = self.planted.oldest_wins;
@@ -31,6 +34,9 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             map.adopt(&found);
             self.seq = self.seq.max(found.seq);
             doomed.extend(found.doomed.iter().map(|&block| (pool, block)));
+        }
+        if self.log().lends() {
+            self.settle_logs(&erased);
         }
         let scanned = self.scanned(cx);
         for (pool, block) in doomed {
@@ -42,19 +48,74 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         scanned.later(self.exec.all_given())
     }
 
-    /// Reads the records of a pool, and the marks among its pages; notes how its blocks are worn.
-    fn scan_pool(&mut self, pool: u32, cx: &mut Cx<'_>) -> (Vec<Block>, Vec<Mark>) {
+    /// Where blocks change hands: finds whose each written block is, by the first record in it; returns those that are erased, in order. What a cut has
+    /// torn, before its first record, is erased again: it goes with the pool that has written least of what it was given.
+    fn find_owners(&mut self, cx: &mut Cx<'_>) -> Vec<BlockId> {
+        let layout = *self.blocks.layout();
+        let mut erased = Vec::new();
+        for plane in 0..layout.planes {
+            let pools = self.log().pools_of_plane(plane);
+            let mut spare: Vec<i64> =
+                pools.clone().map(|pool| self.log().pool(pool).region().begins_with().len() as i64).collect();
+            let mut torn = Vec::new();
+            for block in layout.plane_blocks(plane) {
+                let medium = cx.medium.as_deref().expect("recovery reads the medium");
+                let erases = medium.erases(self.exec.unit(layout.first_page(block)));
+                self.blocks.restore_wear(block, erases);
+                if self.blocks.is_bad(block) {
+                    self.erases_ever += u64::from(erases);
+                    self.log_mut().owned_by(block, NOBODY);
+                    continue;
+                }
+                let first = layout.first_page(block).0;
+                let states = (first..first + layout.pages).map(|ppn| medium.state(self.exec.unit(Ppn(ppn))));
+                let mut states = states.take_while(|state| *state != UnitState::Erased).peekable();
+                if states.peek().is_none() {
+                    self.erases_ever += u64::from(erases);
+                    erased.push(block);
+                    continue;
+                }
+                let record = states.find_map(|state| match state {
+                    UnitState::Programmed(Oob { key, .. }) => Some(Tag::from_word(key).page),
+                    _ => None,
+                });
+                match record {
+                    None => torn.push(block),
+                    Some(page) => {
+                        let pool = self.log().pool_of_record(plane, page);
+                        spare[(pool - pools.start) as usize] -= 1;
+                        self.log_mut().owned_by(block, pool);
+                    }
+                }
+            }
+            for block in torn {
+                let most = (0..spare.len()).max_by_key(|&at| (spare[at], std::cmp::Reverse(at)));
+                let most = most.expect("a plane has pools");
+                spare[most] -= 1;
+                self.log_mut().owned_by(block, pools.start + most as u32);
+            }
+        }
+        erased
+    }
+
+    /// Reads the records of a pool, and the marks among its pages; notes how its blocks are worn. Those that are `erased` and nobody's yet are left out.
+    fn scan_pool(&mut self, pool: u32, erased: &[BlockId], cx: &mut Cx<'_>) -> (Vec<Block>, Vec<Mark>) {
         let layout = *self.blocks.layout();
         let (mut blocks, mut marks) = (Vec::new(), Vec::new());
+        let base = self.log().pool(pool).region().base();
         for number in 0..self.log().pool(pool).region().shape().blocks {
             let block = self.log().block(pool, number);
+            if self.log().lends()
+                && (self.log().pool_of(block) != pool || erased.binary_search(&block).is_ok())
+            {
+                continue;
+            }
             let first = number * layout.block_stride();
             let medium = cx.medium.as_deref().expect("recovery reads the medium");
             let erases = medium.erases(self.exec.unit(layout.first_page(block)));
             self.blocks.restore_wear(block, erases);
             self.erases_ever += u64::from(erases);
             if self.blocks.is_bad(block) {
-                self.log_mut().pool_mut(pool).region_mut().retire(number);
                 continue;
             }
             let mut pages = Vec::new();
@@ -64,7 +125,8 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                     UnitState::Erased => break,
                     UnitState::Torn => pages.push(Page::Torn),
                     UnitState::Programmed(Oob { key, seq }) => {
-                        let tag = Tag::from_word(key);
+                        let mut tag = Tag::from_word(key);
+                        tag.page -= base;
                         if tag.is_mark {
                             marks.push(self.read_mark(pool, spot, seq, cx));
                         }

@@ -19,7 +19,9 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     /// A block was erased: it may be worn out, and the erased ones stand in their order.
     pub(super) fn note_erased(&mut self, pool: u32, block: u32) {
         let id = self.log().block(pool, block);
-        if self.blocks.is_spent(id) {
+        if self.blocks.is_spent(id) && self.log().lends() {
+            self.retire_log(pool, block);
+        } else if self.blocks.is_spent(id) {
             let map = self.log().pool(pool);
             let region = map.region();
             if region.good() <= map.blocks_needed() {

@@ -29,8 +29,11 @@ impl Tenants {
 }
 
 impl<M: Mapping, F: Flash> Planner<M, F> {
-    /// Counts anew at how many erased units a debtor begins to clear.
+    /// Counts anew at how many erased units a debtor begins to clear. A log-block map merges for want of a log block, whoever owes what.
     pub(in crate::plan) fn look_ahead(&mut self, pool: u32) {
+        if self.map.log_blocks().is_some() {
+            return;
+        }
         let tenants = self.tenants_mut();
         let start = match tenants.debt(pool) {
             0 => 0,

@@ -29,7 +29,7 @@ use nandu_base::{Op, ReqId, RequestTable};
 
 /// Off whose units one comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Payer {
+pub(super) enum Payer {
     /// Those that no tenant was given.
     Nobody,
     Tenant(usize),
@@ -101,8 +101,10 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             .saturating_sub(tenants.policy.contribution(account.allocated))
             .min(units);
         tenants.books[group as usize].set_allocated(tenant, units, contribution);
-        let p = &mut self.blocks.planes[pool as usize];
-        p.valid_max = p.valid_max + units * pages - account.allocated * pages;
+        if self.map.log_blocks().is_none() {
+            let p = &mut self.blocks.planes[pool as usize];
+            p.valid_max = p.valid_max + units * pages - account.allocated * pages;
+        }
     }
 
     /// A unit was erased: takes it out of use when it has come to its number of erases and somebody can do without.
@@ -125,7 +127,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         }
     }
 
-    fn payer_in(&mut self, group: u32) -> Payer {
+    pub(super) fn payer_in(&mut self, group: u32) -> Payer {
         let good = self.good_in(group);
         let tenants = self.tenants_mut();
         payer(&tenants.books[group as usize], &tenants.floors, good)
@@ -145,7 +147,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     }
 
     /// A tenant has a unit of a group less from here on.
-    fn take_unit(&mut self, group: u32, tenant: usize) {
+    pub(super) fn take_unit(&mut self, group: u32, tenant: usize) {
         let tenants = self.tenants_mut();
         if !tenants.planted.end_not_charged {
             let units = tenants.books[group as usize].accounts()[tenant].allocated;

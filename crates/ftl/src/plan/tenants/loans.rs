@@ -18,13 +18,17 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             self.clear_of_another(pool, cx);
         }
         let least = self.tenants_mut().own_start_of(pool).max(self.host.urgent) + 1;
-        let demands = self.tenants_mut().policy.demands_when_low();
         while self.blocks.planes[pool as usize].free <= least || self.is_helped_by_more(pool) {
-            let has_come = demands && self.demand(pool, cx) || self.borrow(pool);
-            if !has_come {
+            if !self.get_unit(pool, cx) {
                 return;
             }
         }
+    }
+
+    /// Has an erased unit back that the owner of `pool` has lent, or borrows one; false when none comes.
+    pub(super) fn get_unit(&mut self, pool: u32, cx: &mut Cx<'_>) -> bool {
+        let demands = self.tenants_mut().policy.demands_when_low();
+        demands && self.demand(pool, cx) || self.borrow(pool)
     }
 
     /// The owner of `pool` is about to collect, for others have borrowed what it had: it asks back before.
@@ -46,13 +50,20 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let (count, first) = (tenants.len(), group * tenants.len());
         let Some(books) = tenants.books.get_mut(group) else { return false };
         tenants.free.clear();
-        tenants.free.extend(self.blocks.planes[first..first + count].iter().map(|p| p.free));
+        match self.map.log_blocks() {
+            Some(log) => tenants.free.extend((first..first + count).map(|pool| log.lendable(pool as u32))),
+            None => tenants.free.extend(self.blocks.planes[first..first + count].iter().map(|p| p.free)),
+        }
         if tenants.planted.lends_unallocated && self.seq.is_multiple_of(2) {
             self.blocks.planes[pool as usize].free += 1;
             return true;
         }
-        let Some(lender) = tenants.policy.lender(books, &tenants.free, borrower) else { return false };
-        let valid = self.room_needed(pool, 1).saturating_sub(1) as u32;
+        let lender = tenants.policy.lender(books, &tenants.free, borrower);
+        let Some(lender) = lender.filter(|&lender| tenants.free[lender] > 0) else { return false };
+        let valid = match self.map.log_blocks() {
+            Some(log) => log.pool(pool).give_up_cost(),
+            None => self.room_needed(pool, 1).saturating_sub(1) as u32,
+        };
         let pages = self.blocks.layout().pages;
         let tenants = self.tenants_mut();
         if !tenants.policy.admits(valid, pages) {
@@ -62,9 +73,17 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         tenants.books[group].lend(lender, borrower);
         tenants.counts[borrower].borrowed += 1;
         tenants.counts[lender].lent += 1;
-        self.blocks.hand_over((first + lender) as u32, pool);
+        self.move_unit((first + lender) as u32, pool);
         self.look_ahead(pool);
         true
+    }
+
+    /// An erased unit goes from one pool to another.
+    fn move_unit(&mut self, from: u32, to: u32) {
+        match self.map.log_blocks().is_some() {
+            true => self.move_log(from, to),
+            false => self.blocks.hand_over(from, to),
+        }
     }
 
     /// Demands a unit back that the owner of `pool` has lent: an erased one, or what one collection of the debtor gains. False when
@@ -76,17 +95,22 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let Some(debtor) = books.largest_debtor(lender) else { return false };
         tenants.demands += 1;
         let keeps = tenants.planted.keeps_what_it_owes && tenants.demands % 2 == 1;
-        let from = tenants.pool(group as u32, debtor);
+        let (from, cause) = (tenants.pool(group as u32, debtor), tenants.writers[debtor]);
+        if self.map.log_blocks().is_some() && !keeps {
+            // What was begun while the drive was idle was not for the demand.
+            self.issue_merge(from, cause, cx);
+        }
         if !self.may_give(from) && !keeps {
             let tenants = self.tenants_mut();
             tenants.is_demanded = true;
-            let (cause, before) = (tenants.writers[debtor], tenants.counts[debtor].moved);
+            let before = tenants.counts[debtor].moved;
             let turns = if tenants.planted.clears_twice { 2 } else { 1 };
             for _ in 0..turns {
-                if self.has_victim(from) {
-                    self.tenants_mut().counts[debtor].forced += 1;
-                    self.clear_whole_block(from, cause, cx);
-                }
+                let has_cleared = match self.map.log_blocks().is_some() {
+                    true => self.give_log_up(from, cause, cx),
+                    false => self.clear_a_victim(from, cause, cx),
+                };
+                self.tenants_mut().counts[debtor].forced += u64::from(has_cleared);
             }
             let tenants = self.tenants_mut();
             tenants.is_demanded = false;
@@ -106,6 +130,15 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         true
     }
 
+    /// Clears a whole unit of a pool; false when it has none that gains anything.
+    fn clear_a_victim(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) -> bool {
+        let has_victim = self.has_victim(pool);
+        if has_victim {
+            self.clear_whole_block(pool, cause, cx);
+        }
+        has_victim
+    }
+
     /// Planted: a tenant that owes nothing clears a unit because another one opens one.
     #[cold]
     fn clear_of_another(&mut self, pool: u32, cx: &mut Cx<'_>) {
@@ -120,6 +153,9 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
 
     /// Whether the owner of `pool` can give an erased unit back and still give back what else it owes.
     pub(in crate::plan) fn may_give(&mut self, pool: u32) -> bool {
+        if let Some(log) = self.map.log_blocks() {
+            return log.can_spare(pool);
+        }
         let debt = self.tenants_mut().debt(pool);
         let pages = u64::from(self.blocks.layout().pages);
         self.blocks.planes[pool as usize].free > 0
@@ -148,17 +184,20 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
 
     /// A unit goes back to the pool that it was lent from.
     pub(in crate::plan) fn give(&mut self, from: u32, to: u32) {
+        let is_log = self.map.log_blocks().is_some();
         let tenants = self.tenants_mut();
         let (debtor, lender) = (tenants.of_pool(from), tenants.of_pool(to));
         let group = from as usize / tenants.len();
         let put_off = tenants.put_off[from as usize] / u64::from(tenants.debt(from)).max(1);
         tenants.put_off[from as usize] -= put_off;
         tenants.books[group].give_back(debtor, lender);
-        let (account, moved) = (tenants.books[group].accounts()[lender], tenants.victims.last(from));
+        let account = tenants.books[group].accounts()[lender];
+        // A merge that is put off is done later for as many pages.
+        let moved = if is_log { put_off as u32 } else { tenants.victims.last(from) };
         if let Some(units) = tenants.policy.came_back(lender, &account, put_off as u32, moved) {
             tenants.books[group].set_contribution(lender, units);
         }
-        self.blocks.hand_over(from, to);
+        self.move_unit(from, to);
         self.look_ahead(from);
     }
 
@@ -171,19 +210,25 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         if tenants.debt(pool) == 0 {
             return;
         }
-        // What it gives back it must clear anew, so of each two one is its own: else it would repay all at once, and its host would wait.
+        self.look_ahead(pool);
+        self.give_one_of_two(pool);
+    }
+
+    /// A pool whose owner owes units has gained one. What it gives back it must clear anew, so of each two one is its own: else it would repay all
+    /// at once, and its host would wait.
+    pub(super) fn give_one_of_two(&mut self, pool: u32) {
+        let tenants = self.tenants_mut();
+        let (group, debtor) = (pool as usize / tenants.len(), tenants.of_pool(pool));
         let gives = &mut tenants.gives_next[pool as usize];
         *gives = !*gives;
-        let stays = *gives || tenants.is_demanded || !tenants.policy.gives_back_at_erase();
-        self.look_ahead(pool);
-        if stays {
+        if *gives || tenants.is_demanded || !tenants.policy.gives_back_at_erase() {
             return;
         }
-        let tenants = self.tenants_mut();
-        let group = pool as usize / tenants.len();
         let Some(lender) = tenants.books[group].largest_creditor(debtor) else { return };
         let to = tenants.pool(group as u32, lender);
-        if self.blocks.planes[pool as usize].free > self.host.urgent && self.may_give(pool) {
+        let has_more =
+            self.map.log_blocks().is_some() || self.blocks.planes[pool as usize].free > self.host.urgent;
+        if has_more && self.may_give(pool) {
             let inherited = &mut self.tenants_mut().inherited[pool as usize];
             *inherited = inherited.saturating_sub(1);
             self.give(pool, to);

@@ -44,15 +44,22 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             books.check(&held, &erased).map_err(|what| Violation { invariant: "I-7", what })?;
             self.check_erased(group as u32, books, &erased, &free)?;
         }
+        self.check_demands()
+    }
+
+    /// I-8: every demand so far was met by at most one collection.
+    fn check_demands(&self) -> Result<(), Violation> {
+        let Some(tenants) = self.tenants.as_deref() else { return Ok(()) };
+        let pages = self.blocks.layout().pages;
         let forced: u64 = tenants.counts.iter().map(|count| count.forced).sum();
         if forced > tenants.demands {
             let what = format!("{forced} collections were forced by {} demands", tenants.demands);
             return Err(Violation { invariant: "I-8", what });
         }
-        if tenants.moved_most >= u64::from(layout.pages) {
+        if tenants.moved_most >= u64::from(pages) + u64::from(self.map.log_blocks().is_some()) {
             let what = format!(
                 "{} pages moved for one unit that was demanded, and a unit has {}",
-                tenants.moved_most, layout.pages
+                tenants.moved_most, pages
             );
             return Err(Violation { invariant: "I-8", what });
         }
@@ -77,7 +84,38 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 return Err(Violation { invariant: "I-7", what });
             }
         }
-        Ok(())
+        if !map.lends() {
+            return Ok(());
+        }
+        for (group, books) in tenants.books.iter().enumerate() {
+            let regions =
+                (0..tenants.len()).map(|tenant| map.pool(tenants.pool(group as u32, tenant)).region());
+            let erased: Vec<u32> = regions.clone().map(|region| region.free()).collect();
+            let held: Vec<u32> = regions.map(|region| region.good() - region.free()).collect();
+            books.check(&held, &erased).map_err(|what| Violation { invariant: "I-7", what })?;
+            let owned = |pool: u32| {
+                let is_its = |&block: &BlockId| pools[block.0 as usize] == pool && !self.blocks.is_bad(block);
+                self.blocks.layout().plane_blocks(group as u32).filter(is_its).count() as u32
+            };
+            for tenant in 0..tenants.len() {
+                let pool = tenants.pool(group as u32, tenant);
+                let (owned, good) = (owned(pool), map.pool(pool).region().good());
+                if owned != good {
+                    let what =
+                        format!("tenant {tenant} has {owned} blocks in group {group} and counts {good}");
+                    return Err(Violation { invariant: "I-7", what });
+                }
+                let account = books.accounts()[tenant];
+                let (has, may_have) = map.rights(pool, account.borrowed, account.lent);
+                if has != may_have {
+                    let what = format!(
+                        "tenant {tenant} may open {has} log blocks in group {group}, and has borrowed and lent to {may_have}"
+                    );
+                    return Err(Violation { invariant: "I-7", what });
+                }
+            }
+        }
+        self.check_demands()
     }
 
     /// The part of I-7 about erased units: all of a group's are some tenant's, or nobody's, and each tenant has what is due to it.

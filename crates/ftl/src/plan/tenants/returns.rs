@@ -80,6 +80,10 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             self.give(pool, to);
             return Return::Done;
         }
+        if self.map.log_blocks().is_some() {
+            // Merges while the drive is idle make room by themselves.
+            return Return::Nothing;
+        }
         let is_clearing = self.blocks.planes[pool as usize].clearing;
         match is_clearing || self.choose_victim_that_gains(pool, least) {
             true => Return::Clear(cause),
@@ -90,6 +94,9 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     /// Whether a pool that owes can give a unit back and still begin no collection.
     fn can_spare(&self, pool: u32) -> bool {
         let Some(tenants) = self.tenants.as_deref() else { return false };
+        if let Some(log) = self.map.log_blocks() {
+            return log.can_spare(pool) && log.pool(pool).room() > 0;
+        }
         let (p, pages) = (&self.blocks.planes[pool as usize], self.blocks.layout().pages);
         if p.free <= tenants.own_start_of(pool).max(self.host.urgent) {
             return false;

@@ -390,15 +390,15 @@ impl Draft<'_> {
         let (channels, dies, planes) = (rng.between(1, 2), rng.between(1, 2), 1 << rng.below(2));
         let all_planes = channels * dies * planes;
         let least_blocks = least.max(8192).div_ceil(page * pages * all_planes);
-        let logical = least_blocks + rng.below(8) + 1;
-        let logs = rng.between(1, 4);
+        let mut logical = least_blocks + rng.below(8) + 1;
+        let mut logs = rng.between(1, 4);
         // Pieces that are dealt out unevenly may take one or two blocks more on the first plane.
         let mut blocks = (logical + logs + 5 + rng.below(5)).max(7);
         // A generator of its own: what else a seed draws stays as it was.
         let mut own = rng.fork(40);
         let may_share = least == 0
             && matches!(self.drive, Drive::Any | Drive::Combined | Drive::LogBlock | Drive::Shared);
-        let isolation = (may_share && own.below(3) == 0).then(|| match own.below(4) {
+        let mut isolation = (may_share && own.below(3) == 0).then(|| match own.below(4) {
             0 if channels == 2 => "channel",
             1 if channels * dies > 1 => "die",
             2 => "ops",
@@ -407,6 +407,18 @@ impl Draft<'_> {
         if isolation.is_some_and(|kind| ["ops", "vssd"].contains(&kind)) {
             // A part of every plane for each of two.
             blocks = 2 * (logical.div_ceil(2) + logs + 6 + own.below(3));
+        }
+        let mut lends = rng.fork(71);
+        let is_lent = match self.drive {
+            Drive::LogBlock => may_share && lends.below(3) == 0,
+            _ => isolation == Some("vssd") && lends.below(2) == 0,
+        };
+        if is_lent {
+            // One has few logical blocks, and so log blocks to spare; the other has many.
+            logs = lends.between(3, 5);
+            logical = lends.between(logical.max(8), logical.max(8) + 8).next_multiple_of(4);
+            blocks = 4 * (logical / 4 + logs + 6 + own.below(3));
+            isolation = Some("shared-space");
         }
         let name = self.begin("ssd");
         self.put_text("profile", *rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2019", "bench-2026"]));
@@ -421,19 +433,20 @@ impl Draft<'_> {
             self.put(key, value);
         }
         self.put("spare_factor", format!("\"{}/{blocks}\"", blocks - logical));
-        if let Some(kind) = isolation {
-            let size = logical * pages * all_planes / 2 * page;
-            self.tenant_bytes = vec![size; 2];
-            self.put("isolation", format!("{{ kind = \"{kind}\" }}"));
+        if isolation.is_some() {
+            let all = logical * pages * all_planes * page;
+            let few = if is_lent { all / 4 } else { all / 2 };
+            self.tenant_bytes = vec![all - few, few];
             self.put(
                 "tenants",
-                format!("[{{ name = \"t0\", size = {size} }}, {{ name = \"t1\", size = {size} }}]"),
+                format!("[{{ name = \"t0\", size = {} }}, {{ name = \"t1\", size = {few} }}]", all - few),
             );
         }
         let interleave = rng.between(1, 2 * pages);
         let borrow = rng.below(3) == 0;
         let mapping = match rng.below(3) {
             0 => format!("kind = \"block\", replacement_blocks = {}", rng.between(1, logs)),
+            _ if is_lent => format!("kind = \"bast\", log_blocks = {logs}"),
             1 => format!("kind = \"bast\", log_blocks = {logs}, use_free_blocks = {borrow}"),
             _ => {
                 let sequential = rng.below(4) > 0;
@@ -442,6 +455,10 @@ impl Draft<'_> {
                 )
             }
         };
+        if let Some(kind) = isolation {
+            let options = if is_lent { lending_logs(&mut lends) } else { format!("kind = \"{kind}\"") };
+            self.put("isolation", format!("{{ {options} }}"));
+        }
         self.put("mapping", format!("{{ {mapping}, interleave = {interleave} }}"));
         self.partial_write();
         let mut gc = format!("copyback = {}", rng.below(2) == 0);
@@ -574,4 +591,20 @@ pub(super) fn checkpoint_blocks(logical: u64, page: u64, pages: u64, planes: u64
     let ram = (3 * (page + 12)).max(200);
     let words = 7 + logical.div_ceil(entries) + 2 * (logical / (2 * extents) + 2) + 16 + ram / 2;
     (2 * words.div_ceil(entries).div_ceil(pages)).div_ceil(planes)
+}
+
+/// Tenants that lend each other log blocks.
+fn lending_logs(rng: &mut Rng) -> String {
+    let (beta, back) = (*rng.pick(&["1/4", "1/2", "9/10"]), *rng.pick(&["at-erase", "on-demand", "never"]));
+    let mut options = format!(
+        "kind = \"shared-space\", contribution = \"{beta}\", return_policy = \"{back}\", reserve_min = 1"
+    );
+    if rng.below(3) == 0 {
+        options += ", contribution_max = \"19/20\"";
+    }
+    if rng.below(2) == 0 {
+        let after = *rng.pick(&[20, 500, 20_000]);
+        let _ = write!(options, ", return_pool_below = \"1\", return_idle_after = \"{after} us\"");
+    }
+    options
 }

@@ -684,6 +684,12 @@ fn after_a_cut_tenants_have_room_to_clear() {
     hold(Family::Ssd(Drive::Lending), &[120, 1527]);
 }
 
+/// A tenant had lent so much that its pool had neither a log block to merge nor a block to open: wear had taken blocks from it too.
+#[test]
+fn a_tenant_that_lends_log_blocks_keeps_what_its_data_need() {
+    hold(Family::Ssd(Drive::LogBlock), &[103_346]);
+}
+
 /// A tenant was removed while the write buffer held pages of it, which were then written for nobody.
 #[test]
 fn what_a_tenant_gives_up_leaves_the_write_buffer() {

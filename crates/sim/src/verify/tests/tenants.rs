@@ -52,15 +52,14 @@ fn faults_of_isolation_are_found_behind_a_queue() {
     }
 }
 
-/// Tenants that lend, with an SLC cache where a map takes one, under two hosts that write to all of it.
+/// Tenants that lend where a map takes it, with an SLC cache where a map takes one, under two hosts that write to all of it.
 fn with_everything(mapping: &str, seeds: u64) {
-    let is_log = ["block", "bast", "fast"].iter().any(|kind| mapping.contains(&format!("\"{kind}\"")));
-    let rest = match is_log {
+    let isolation = match mapping.contains("\"fast\"") {
         true => "isolation = { kind = \"vssd\" }\n",
-        false => {
-            "isolation = { kind = \"shared-space\", contribution = 0.4, reserve_min = 1 }\nslc_cache = { dynamic = 1 }\n"
-        }
+        false => "isolation = { kind = \"shared-space\", contribution = 0.4, reserve_min = 1 }\n",
     };
+    let is_log = ["block", "bast", "fast"].iter().any(|kind| mapping.contains(&format!("\"{kind}\"")));
+    let rest = format!("{isolation}{}", if is_log { "" } else { "slc_cache = { dynamic = 1 }\n" });
     let stack = format!(
         "[export.t1]\ndevice = \"ssd\"\n[tenant.t1]\nweight = 100\n[export.t2]\ndevice = \"ssd\"\n[tenant.t2]\nweight = 300\n\
          [device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 64\n\
@@ -85,8 +84,8 @@ const MAPS: [&str; 8] = [
     "kind = \"cftl\", cmt_size = 64",
     "kind = \"tpftl\", cmt_size = 64",
     "kind = \"tpc-ftl\", cmt_size = 1100",
-    "kind = \"block\"",
-    "kind = \"bast\", log_blocks = 4",
+    "kind = \"block\", replacement_blocks = 3",
+    "kind = \"bast\", log_blocks = 3",
     "kind = \"fast\", log_blocks = 4",
 ];
 
@@ -127,6 +126,11 @@ fn faults_of_isolation_are_found() {
         (Drive::PagedTenants, "ssd.tenant-map-page-misplaced", "I-7"),
         (Drive::Dealing, "ssd.tenant-leaves-units", "I-7"),
         (Drive::Dealing, "ssd.tenant-table-not-recorded", "I-7"),
+        (Drive::LogBlock, "ssd.log-lent-too-early", "I-6"),
+        (Drive::LogBlock, "ssd.tenant-keeps-loan", "I-8"),
+        (Drive::LogBlock, "ssd.tenant-keeps-while-idle", "I-8"),
+        (Drive::LogBlock, "ssd.tenant-collects-twice", "I-8"),
+        (Drive::LogBlock, "ssd.tenant-end-not-charged", "I-7"),
     ] {
         let report = run(drive, 3000, Some(plant));
         let found = report.failures.first().map(|failure| failure.violation.invariant);

@@ -45,7 +45,8 @@ impl Model {
             let plane = layout.plane_of_block(BlockId(block));
             plane * 2 + (block - layout.first_block(plane).0) / BLOCKS
         };
-        bed.queue.keep_order((0..layout.block_end()).map(pool_of).collect());
+        let of_blocks: Vec<u32> = (0..layout.block_end()).map(pool_of).collect();
+        bed.queue.keep_order(POOLS as u32, &of_blocks);
         let blocks = |pool: usize| (0..BLOCKS).map(move |block| pool as u32 % 2 * BLOCKS + block).collect();
         let pools = (0..POOLS).map(|pool| Pool { erased: blocks(pool), ..Pool::default() }).collect();
         Model { bed, pools, issued: Vec::new(), versions: 0, read_before_move: 0 }
