@@ -19,6 +19,9 @@ pub enum CaseError {
     /// It is not TOML, or has a key that no case has.
     #[error("not a case: {0}")]
     Text(#[from] toml::de::Error),
+    /// More text than a case needs.
+    #[error("the case has {0} bytes, and at most {TEXT} are read")]
+    TooMuchText(usize),
     /// Another version.
     #[error("the case is of version {0}, and this program reads version {VERSION}")]
     Version(u32),
@@ -44,6 +47,11 @@ pub enum CaseError {
     /// The exports hold more than can be remembered.
     #[error("`stack`: the exports hold {}, and each of their sectors is remembered: at most {} can be verified", .0, EXPORTED)]
     TooLarge(ByteLen),
+    /// It does not come to its end.
+    #[error(
+        "the case takes more than {0} events of the simulation: leave out steps, or let less time pass between them"
+    )]
+    TooLong(u64),
 }
 
 #[derive(Deserialize)]
@@ -152,11 +160,21 @@ struct PeekFile {
     drawn: u64,
 }
 
-/// Most numbers that a generator may have drawn before: it is drawn as far again.
+/// Most bytes of a case: a step takes less than a hundred, and a seed takes some thousands of steps.
+pub const TEXT: usize = 16 << 20;
+
+/// Most events that a case may take: a seed takes some hundred thousand.
+pub(super) const EVENTS: u64 = 100_000_000;
+
+/// Most numbers that generators may have drawn before, in all steps: they are drawn as far again.
 const DRAWN: u64 = 100_000_000;
 
 /// Longest time in nanoseconds that a key may say: thirty days.
 const LONGEST: u64 = 30 * 24 * 3600 * 1_000_000_000;
+
+/// Where a reader learns more; a comment.
+const KEYS: &str =
+    "# Times are nanoseconds, offsets and lengths bytes; docs/reference/cases.md says what the keys mean.";
 
 const OPS: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes];
 
@@ -166,6 +184,9 @@ impl Case {
     /// # Errors
     /// It is no TOML, or a key or a step is wrong.
     pub fn parse(text: &str) -> Result<Case, CaseError> {
+        if text.len() > TEXT {
+            return Err(CaseError::TooMuchText(text.len()));
+        }
         let file: CaseFile = toml::from_str(text)?;
         if file.case != VERSION {
             return Err(CaseError::Version(file.case));
@@ -187,21 +208,18 @@ impl Case {
             harm: file.check_harm,
             acknowledged: file.durable_acks,
         };
-        let steps = (1..)
-            .zip(file.steps)
-            .map(|(number, step)| step.step().map_err(|why| CaseError::Step { number, why }));
-        let close = file.close.map(|close| {
-            let tear =
-                tear(close.drawn, close.number).map_err(|why| CaseError::Value { key: "close", why })?;
-            Ok::<_, CaseError>(Close { within: close.within, tear })
+        let mut asked = Asks::default();
+        let mut steps = Vec::with_capacity(file.steps.len());
+        for (number, step) in (1..).zip(file.steps) {
+            let step = step.step().and_then(|step| asked.add_step(&step).map(|()| step));
+            steps.push(step.map_err(|why| CaseError::Step { number, why })?);
+        }
+        let close = file.close.map(|CloseFile { within, drawn, number }| {
+            let tear = Tear { drawn, number };
+            asked.add(0, tear).map_err(|why| CaseError::Value { key: "close", why })?;
+            Ok::<_, CaseError>(Close { within, tear })
         });
-        Ok(Case {
-            ground,
-            steps: steps.collect::<Result<_, _>>()?,
-            close: close.transpose()?,
-            plant: file.inject_bug,
-            breaks: file.breaks,
-        })
+        Ok(Case { ground, steps, close: close.transpose()?, plant: file.inject_bug, breaks: file.breaks })
     }
 
     /// The stack, when it can be built and all steps fit it, and what all its devices hold together.
@@ -217,11 +235,12 @@ impl Case {
         };
         let built = stack.build(&options)?;
         let capacity = |node: u32| built.parts[node as usize].machine.limits().capacity.0;
-        let exported = ByteLen(built.exports.iter().map(|export| capacity(export.node)).sum());
+        let sum = |all: &mut dyn Iterator<Item = u64>| ByteLen(all.fold(0, u64::saturating_add));
+        let exported = sum(&mut built.exports.iter().map(|export| capacity(export.node)));
         if exported > EXPORTED {
             return Err(CaseError::TooLarge(exported));
         }
-        let size = (0..built.parts.len() as u32).map(capacity).sum();
+        let size = sum(&mut (0..built.parts.len() as u32).map(capacity));
         for (number, step) in (1..).zip(&self.steps) {
             let bad = |why| Err(CaseError::Step { number, why });
             match &step.what {
@@ -258,13 +277,13 @@ impl Case {
                 _ => {}
             }
         }
-        Ok((stack, ByteLen(size)))
+        Ok((stack, size))
     }
 
     /// The case as a file says it.
     pub fn to_text(&self) -> String {
         let Ground { stack, precondition, seed, depth, rest, harm, acknowledged } = &self.ground;
-        let mut out = format!("case = {VERSION}\n");
+        let mut out = format!("case = {VERSION}\n{KEYS}\n");
         let text = |word: &str| toml::Value::String(word.into()).to_string();
         let mut put = |line: String| out += &format!("{line}\n");
         if let Some(breaks) = &self.breaks {
@@ -286,7 +305,8 @@ impl Case {
                 put(format!("{key} = true"));
             }
         }
-        put(match stack.contains("'''") || stack.contains('\r') {
+        let is_plain = |c: char| matches!(c, '\n' | '\t') || !c.is_control();
+        put(match stack.contains("'''") || !stack.chars().all(is_plain) {
             true => format!("stack = {}", text(stack)),
             false => format!("stack = '''\n{stack}'''"),
         });
@@ -325,10 +345,32 @@ fn time(ns: u64) -> Result<Span, String> {
     }
 }
 
-fn tear(drawn: u64, number: u64) -> Result<Tear, String> {
-    match drawn <= DRAWN {
-        true => Ok(Tear { drawn, number }),
-        false => Err(format!("`drawn` is {drawn}, and at most {DRAWN}")),
+/// What the steps so far ask for, so that no case goes on without end.
+#[derive(Default)]
+struct Asks {
+    events: u64,
+    drawn: u64,
+}
+
+impl Asks {
+    fn add_step(&mut self, step: &Step) -> Result<(), String> {
+        let events = if let When::Events(count) = step.when { count } else { 0 };
+        let tear = match &step.what {
+            What::Cut(PowerCut { tear, .. }) | What::Peek { tear, .. } => *tear,
+            _ => Tear::default(),
+        };
+        self.add(events, tear)
+    }
+
+    fn add(&mut self, events: u64, tear: Tear) -> Result<(), String> {
+        self.events = self.events.saturating_add(events);
+        self.drawn = self.drawn.saturating_add(tear.drawn);
+        for (key, sum, most) in [("events", self.events, EVENTS), ("drawn", self.drawn, DRAWN)] {
+            if sum > most {
+                return Err(format!("`{key}` of all steps up to here is {sum} together, and at most {most}"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -351,7 +393,7 @@ impl StepFile {
             self.share.map(|share| Ok(share.what())),
             self.deal.map(DealFile::what),
             self.cut.map(CutFile::what),
-            self.peek.map(|peek| Ok(What::Peek { at: peek.at, tear: tear(peek.drawn, 0)? })),
+            self.peek.map(|peek| Ok(What::Peek { at: peek.at, tear: Tear { drawn: peek.drawn, number: 0 } })),
         ];
         let mut whats = whats.into_iter().flatten();
         let what = whats.next().unwrap_or(Ok(What::Wait))?;
@@ -417,7 +459,7 @@ impl CutFile {
             process: self.process,
             again: self.again,
             look: self.look,
-            tear: tear(self.drawn, self.number)?,
+            tear: Tear { drawn: self.drawn, number: self.number },
         }))
     }
 }

@@ -33,7 +33,7 @@ mod watch;
 mod window;
 
 pub use case::Case;
-pub use case_text::CaseError;
+pub use case_text::{CaseError, TEXT as CASE_TEXT};
 pub use digest::Digest;
 pub use draw::{Drive, Family, Legs, Shape};
 pub use host::{Verified, VerifiedError, run_verified};

@@ -1,11 +1,11 @@
 //! Running many seeds.
 
 use super::case::Case;
-use super::case_text::CaseError;
+use super::case_text::{CaseError, EVENTS};
 use super::draw::Shape;
 use super::panics::caught;
 use super::plan::{Draws, Plan};
-use super::session::{Session, Tally};
+use super::session::{Session, TOO_LONG, Tally};
 use crate::replay::Go;
 use crate::threads::on_each;
 use nandu_base::{ByteLen, Registry, Span, Violation};
@@ -364,23 +364,31 @@ pub fn case_of(options: &VerifyOptions, seed: u64) -> (SeedReport, Option<Case>)
 /// Runs a case.
 ///
 /// # Errors
-/// The stack cannot be built, or a step does not fit it.
+/// The stack cannot be built, a step does not fit it, or it does not come to its end.
 pub fn run_case(case: &Case, registry: &Registry, log: bool) -> Result<SeedReport, CaseError> {
     let (stack, _) = case.stack(registry)?;
-    Ok(run_case_on(case, &stack, log))
+    run_case_on(case, &stack, log, EVENTS)
 }
 
-/// Runs a case on its stack.
-pub(super) fn run_case_on(case: &Case, stack: &Stack, log: bool) -> SeedReport {
+/// Runs a case on its stack, for at most so many events.
+pub(super) fn run_case_on(
+    case: &Case,
+    stack: &Stack,
+    log: bool,
+    events: u64,
+) -> Result<SeedReport, CaseError> {
     let planted = planted(stack, case.plant.as_ref());
     let doing = format!("running a case of {} steps", case.steps.len());
-    let (tally, result, _) = run_it(doing, || Session::of(case, stack, &planted), log, false);
+    let (tally, result, _) = run_it(doing, || Session::of(case, stack, &planted, events), log, false);
+    if result.as_ref().is_err_and(|violation| violation.invariant == TOO_LONG) {
+        return Err(CaseError::TooLong(events));
+    }
     let failure = result.err().map(|violation| {
         let command = String::new();
         let stack = case.ground.stack.clone();
         Box::new(Failure { seed: case.ground.seed, violation, event: tally.events, stack, command })
     });
-    SeedReport::of(case.ground.seed, &tally, failure)
+    Ok(SeedReport::of(case.ground.seed, &tally, failure))
 }
 
 /// The command that runs one seed again.

@@ -32,6 +32,8 @@ const STALL: u32 = 200_000;
 const CHECK_EVERY: u64 = 64;
 /// Events that a redundant device may take to make its legs equal.
 const PATIENCE: u32 = 5_000;
+/// By what a run ends that has taken more events than a case may; it is nothing that a stack has broken.
+pub(super) const TOO_LONG: &str = "too long";
 /// Starts after one power cut until the stack counts as unable to start.
 const STARTS: u32 = 60;
 
@@ -84,6 +86,8 @@ pub(super) struct Session<'a> {
     stack: &'a Stack,
     planted: &'a BTreeSet<String>,
     source: Option<Source<'a>>,
+    /// Steps are listed: one may ask for what another would have made that was left out.
+    is_listed: bool,
     /// The steps so far, where they are written down.
     taken: Option<Vec<Step>>,
     /// The clean end, once it has come.
@@ -94,6 +98,8 @@ pub(super) struct Session<'a> {
     since: u64,
     /// How the next loss of power tears.
     tear: Tear,
+    /// Events that it may still take, cuts beside the run included; only a case has a bound.
+    left: u64,
     /// A leg that was replaced: it may be blank, or half made, at the next start.
     replaced: Option<u32>,
     /// What is in its place is wiped before that.
@@ -123,16 +129,17 @@ impl<'a> Session<'a> {
         planted: &'a BTreeSet<String>,
     ) -> Result<Session<'a>, Broken> {
         let drawn = Source::Drawn(Box::new(drawn::Drawn::new(plan)));
-        Session::on(plan.ground(), drawn, stack, planted)
+        Session::on(plan.ground(), drawn, stack, planted, u64::MAX)
     }
 
-    /// Builds and starts the stack of `case`, whose steps are listed.
+    /// Builds and starts the stack of `case`, whose steps are listed and may take so many events.
     pub fn of(
         case: &'a Case,
         stack: &'a Stack,
         planted: &'a BTreeSet<String>,
+        events: u64,
     ) -> Result<Session<'a>, Broken> {
-        Session::on(case.ground.clone(), Source::Listed(case), stack, planted)
+        Session::on(case.ground.clone(), Source::Listed(case), stack, planted, events)
     }
 
     fn on(
@@ -140,6 +147,7 @@ impl<'a> Session<'a> {
         source: Source<'a>,
         stack: &'a Stack,
         planted: &'a BTreeSet<String>,
+        left: u64,
     ) -> Result<Session<'a>, Broken> {
         let built = build(&ground, stack, planted, 0);
         let entries: Vec<Entry> = built
@@ -164,12 +172,14 @@ impl<'a> Session<'a> {
             ground,
             stack,
             planted,
+            is_listed: matches!(source, Source::Listed(_)),
             source: Some(source),
             taken: None,
             close: None,
             base: Instant::ZERO,
             since: 0,
             tear: Tear::default(),
+            left,
             replaced: None,
             wipe: false,
             given_up: None,
@@ -330,6 +340,7 @@ impl<'a> Session<'a> {
         if !self.engine.step() {
             return Err(broken("progress", "requests are under way but nothing will happen"));
         }
+        self.left = self.left.checked_sub(1).ok_or_else(|| broken(TOO_LONG, "the events are used up"))?;
         self.tally.events += 1;
         self.since += 1;
         if self.tally.events.is_multiple_of(CHECK_EVERY) {

@@ -17,7 +17,7 @@
 //! *Cost.* For n parts of which m matter about 2 m log2 (n / m) runs, each shorter than the first. Bounded by a number of runs.
 
 use super::case::{Case, PowerCut, Step, What, When};
-use super::case_text::CaseError;
+use super::case_text::{CaseError, EVENTS};
 use super::oracle::Asked;
 use super::run::{run_case, run_case_on};
 use crate::replay::Go;
@@ -57,7 +57,7 @@ pub enum ShrinkError {
         found: String,
     },
     /// What it breaks shows only in two runs.
-    #[error("I-14 compares two runs, and a case is one: it cannot be made smaller")]
+    #[error("two runs of the seed differ (I-14), and a case is one run: it cannot be made smaller")]
     TwoRuns,
     /// It was called off.
     #[error("the search for a smaller case was called off")]
@@ -113,7 +113,7 @@ pub fn shrink<R: Into<Go>>(
         return Err(ShrinkError::TwoRuns);
     }
     let (stack, size) = case.stack(registry)?;
-    let first = run_case_on(case, &stack, false).failure.ok_or(ShrinkError::Passes)?.violation;
+    let first = run_case_on(case, &stack, false, EVENTS)?.failure.ok_or(ShrinkError::Passes)?.violation;
     if let Some(wanted) = case.breaks.as_ref().filter(|wanted| *wanted != first.invariant) {
         let found = first.invariant.to_string();
         return Err(ShrinkError::Differs { wanted: wanted.clone(), found });
@@ -145,9 +145,9 @@ impl<R: Into<Go>, P: FnMut(u64, usize) -> R> Search<'_, P> {
         if size > self.size {
             return Ok(false);
         }
-        let report = run_case_on(&smaller, &stack, false);
+        let failure = run_case_on(&smaller, &stack, false, EVENTS).ok().and_then(|report| report.failure);
         self.runs += 1;
-        let fails = report.failure.is_some_and(|failure| mark(&failure.violation) == self.wanted);
+        let fails = failure.is_some_and(|failure| mark(&failure.violation) == self.wanted);
         if fails {
             self.best = smaller;
         }

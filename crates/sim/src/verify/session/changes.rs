@@ -97,6 +97,12 @@ impl Session<'_> {
                 Ok(())
             }
             Err(DealError::Refused { .. }) => self.deal_ends(cookie, false),
+            Err(DealError::Fixed) if self.is_listed => self.deal_ends(cookie, false),
+            Err(DealError::Unknown { number, .. })
+                if self.is_listed && before.iter().all(|space| space.number != number) =>
+            {
+                self.deal_ends(cookie, false)
+            }
             Err(error) => Err(broken("I-7", format!("{deal:?}: {error}"))),
         }
     }

@@ -1,6 +1,8 @@
 //! What a seed does and what the list of its steps does are the same.
 
 use crate::replay::Go;
+use crate::verify::case_text::EVENTS;
+use crate::verify::run::run_case_on;
 use crate::verify::{
     Case, CaseError, Family, SeedReport, Shape, ShrinkError, VerifyOptions, case_of, run_case, shrink,
 };
@@ -85,12 +87,48 @@ fn what_is_wrong_in_a_case_is_named() {
         (with("steps = [{ share = { tenant = 9, weight = 1 } }]"), "no tenant 9"),
         (with("steps = [{ share = { tenant = 1, weight = 0 } }]"), "a weight of 0"),
         (with("steps = [{ after = 9000000000000000000 }]"), "step 1: 9000000000000000000 nanoseconds"),
+        (with("steps = [{ events = 60000000 }, { events = 60000000 }]"), "step 2: `events` of all steps"),
+        (with("steps = [{ peek = { at = 0, drawn = 9000000000 } }]"), "step 1: `drawn` of all steps"),
         (with("close = { drawn = 9000000000, number = 1 }"), "`close`"),
+        (format!("{CASE}#{}", "-".repeat(16 << 20)), "bytes"),
     ] {
         let said = refusal(&text);
         assert!(said.contains(words), "{said} does not say {words}");
     }
     assert!(matches!(Case::parse("case = "), Err(CaseError::Text(_))));
+}
+
+/// When a deal is left out, those that follow it may ask for a tenant that is not there, or of a drive that has none any more. That breaks nothing, else
+/// a smaller case would break another thing than the larger one.
+#[test]
+fn a_deal_that_another_would_have_made_possible_does_nothing() {
+    let of_memory = CASE.to_string();
+    let of_drive = CASE.replace(
+        "kind = \"memory\"\nsize = \"1 MiB\"\n",
+        "kind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 320\npages_per_block = 32\n\
+         spare_factor = 0.5\nreclaim_unit = \"superblock\"\nisolation = { kind = \"shared-space\" }\nmax_tenants = 4\n\
+         tenants = [{ name = \"a\", size = \"4 MiB\" }]\n",
+    );
+    assert_ne!(of_memory, of_drive);
+    for (text, deals) in [(of_memory, 0), (of_drive, 1)] {
+        let steps = "steps = [{ deal = { tenant = 7, size = 4096 } }, { deal = { tenant = 7 } }, { deal = { size = 8388608 } }]\n";
+        let case = Case::parse(&(text + steps)).expect("a case");
+        let report = run_case(&case, &builtin(), false).expect("it can be run");
+        let broken = report.failure.map(|failure| failure.violation.to_string());
+        assert_eq!((broken, report.changes, report.deals), (None, 3, deals));
+    }
+}
+
+/// Reading back at the end counts too.
+#[test]
+fn a_case_that_takes_too_long_is_ended() {
+    let case = Case::parse(CASE).expect("a case");
+    let (stack, _) = case.stack(&builtin()).expect("a stack");
+    let report = run_case_on(&case, &stack, false, EVENTS).expect("it ends");
+    let enough = run_case_on(&case, &stack, false, report.events).expect("it ends within its own events");
+    assert_eq!(enough.events, report.events);
+    let ended = run_case_on(&case, &stack, false, report.events - 1).expect_err("it takes one more");
+    assert!(matches!(ended, CaseError::TooLong(_)), "{ended}");
 }
 
 /// The first seed that a planted fault fails becomes a case of at most a tenth of its requests, which fails in the same way, twice the same,
