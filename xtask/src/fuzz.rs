@@ -20,6 +20,7 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("stack-file", &["stack_file"]),
     ("nbd", &["nbd"]),
     ("control", &["control"]),
+    ("case", &["case"]),
 ];
 
 /// Runs the targets of a family for so many minutes together.

@@ -48,7 +48,7 @@ cargo xtask site [--no-build]                   the pages as a site with search 
 cargo xtask python                              the package for Python with all that goes with it: tables, charts, notebooks, the gallery
 cargo xtask words                               phrases that readers stumble over, old names, counters that do not exist
 cargo xtask advisories                          known faults of what we depend on, where cargo-deny or cargo-audit is installed
-cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file, nbd or control
+cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file, case, nbd or control
 cargo xtask memcheck                            code with `unsafe` in it under valgrind
 cargo xtask soak [--minutes N] [--cuts N]       served stacks, killed, cut, damaged and read again, for so long; and guests of user-mode Linux
                                                 that are cut so often for each kind of stack

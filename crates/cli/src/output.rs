@@ -114,6 +114,8 @@ pub enum Kind {
     Winner,
     /// The JSON of a command.
     Json,
+    /// A case of the verified simulation.
+    Case,
     /// A trace. Nothing says who wrote one, and recordings are not made again: each is somebody's own.
     Trace,
 }
@@ -128,6 +130,7 @@ impl Kind {
             Kind::PointsTable => "a table of points",
             Kind::Winner => "the winner of a search",
             Kind::Json => "a result as JSON",
+            Kind::Case => "a case",
             Kind::Trace => "a trace",
         }
     }
@@ -148,6 +151,7 @@ impl Kind {
             Kind::Json => [&b"{\n  \"schema\": "[..], b"[\n  {\n    \"schema\": "]
                 .iter()
                 .any(|begin| head.starts_with(begin)),
+            Kind::Case => head.starts_with(b"case = "),
             Kind::Trace => false,
         }
     }

@@ -189,6 +189,9 @@ fn wrong_options_are_refused() {
     refused(&["trace", "convert", "good.spc", "out"], &["out: a name without an extension names no", "--to"]);
     refused(&["trace", "convert", "good.spc", "out.disksim-valid", "--fit", "wrap"], &["concat", "compact"]);
     refused(&["verify", "--print-requests"], &["--first-seed N --seeds 1"]);
+    refused(&["verify", "--inject-bug", "all", "--shrink", "case.toml"], &["name one bug"]);
+    refused(&["verify", "--case", "m.toml"], &["m.toml", "not a case"]);
+    refused(&["verify", "ssd", "--case", "case.toml"], &["cannot be used with"]);
     refused(&["frobnicate"], &["frobnicate"]);
     refused(&["serve", "m.toml"], &["-U SOCK"]);
 }

@@ -346,6 +346,41 @@ fn a_planted_fault_is_found() {
     assert_eq!(none.code, 2, "{}", none.err);
 }
 
+#[test]
+fn a_planted_fault_becomes_a_small_case() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bug = ["verify", "ssd", "--seeds", "30", "--crash", "--inject-bug", "ssd.erase-too-early"];
+    let shrunk = nandu_in(folder.path(), &[&bug[..], &["--shrink", "case.toml"]].concat());
+    assert_eq!(shrunk.code, 0, "{}{}", shrunk.out, shrunk.err);
+    assert!(shrunk.out.contains("again: nandu verify --case case.toml"), "{}", shrunk.out);
+    let path = folder.path().join("case.toml");
+    let text = std::fs::read_to_string(&path).expect("a case");
+    let as_json = nandu_in(folder.path(), &[&bug[..], &["--shrink", "case.toml", "--json"]].concat());
+    let record: serde_json::Value = serde_json::from_str(&as_json.out).expect("JSON");
+    assert_eq!(record["case"]["file"], "case.toml", "{record}");
+    assert_eq!(record["case"]["requests"], text.matches("ask = ").count(), "{record}");
+    assert_eq!(std::fs::read_to_string(&path).expect("a case"), text, "it is the same again");
+    let fails = nandu_in(folder.path(), &["verify", "--case", "case.toml"]);
+    assert_eq!(fails.code, 1, "{}{}", fails.out, fails.err);
+    let breaks = text.lines().find_map(|line| line.strip_prefix("breaks = \"")).expect("what it breaks");
+    let breaks = breaks.trim_end_matches('"');
+    assert!(fails.err.contains(&format!("{breaks} is broken")), "{breaks}: {}", fails.err);
+    let as_json = nandu_in(folder.path(), &["verify", "--case", "case.toml", "--json"]);
+    assert_eq!(as_json.code, 1, "{}{}", as_json.out, as_json.err);
+    let record: serde_json::Value = serde_json::from_str(&as_json.out).expect("JSON");
+    assert_eq!(record["failure"]["invariant"], breaks, "{record}");
+    let sound = text.replace("inject_bug = \"ssd.erase-too-early\"\n", "");
+    assert_ne!(sound, text);
+    std::fs::write(&path, sound).expect("a file");
+    let passes = nandu_in(folder.path(), &["verify", "--case", "case.toml"]);
+    assert_eq!(passes.code, 0, "{}{}", passes.out, passes.err);
+    // A file of somebody's own stays.
+    std::fs::write(&path, "mine = 1\n").expect("a file");
+    let refused = nandu_in(folder.path(), &[&bug[..], &["--shrink", "case.toml"]].concat());
+    assert_eq!(refused.code, 2, "{}{}", refused.out, refused.err);
+    assert_eq!(std::fs::read_to_string(&path).expect("a file"), "mine = 1\n");
+}
+
 /// A small part of the whole: what needs no long load comes out as in the experiment's `RESULTS.md`.
 #[test]
 fn claims_of_a_paper_get_their_verdicts() {

@@ -1,7 +1,7 @@
 //! Why something was not done, in words for whoever asked for it, and what kind of fault it is.
 
 use nandu_sim::RunError;
-use nandu_sim::verify::VerifyError;
+use nandu_sim::verify::{CaseError, ShrinkError, VerifyError};
 use nandu_stack::StackError;
 use nandu_sweep::SweepError;
 use nandu_trace::TraceError;
@@ -107,6 +107,22 @@ impl From<VerifyError> for Failure {
             VerifyError::Stack(error) => error.into(),
             error @ VerifyError::TooLarge(_) => Failure::input(error.to_string()),
             error @ VerifyError::Stopped => Failure { kind: Kind::Stopped, message: error.to_string() },
+        }
+    }
+}
+
+impl From<CaseError> for Failure {
+    fn from(error: CaseError) -> Failure {
+        Failure::input(error.to_string())
+    }
+}
+
+impl From<ShrinkError> for Failure {
+    fn from(error: ShrinkError) -> Failure {
+        match error {
+            ShrinkError::Case(error) => error.into(),
+            error @ ShrinkError::Stopped => Failure { kind: Kind::Stopped, message: error.to_string() },
+            other => Failure::failed(other.to_string()),
         }
     }
 }

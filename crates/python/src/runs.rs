@@ -187,7 +187,7 @@ pub fn verify(
     let registry = registry();
     work(py, progress, move |console| {
         let shape = verified::shape(what.as_deref(), None, &registry)?;
-        let (shape, divided_by) = if full_size { (shape, None) } else { shape.shrunk(&registry) };
+        let (shape, divided_by) = if full_size { (shape, None) } else { shape.divided(&registry) };
         let options = VerifyOptions {
             shape,
             stack_name: what.map(|name| if full_size { format!("{name} --full-size") } else { name }),

@@ -520,8 +520,21 @@ pub struct VerifyArgs {
     #[arg(long)]
     pub full_size: bool,
     /// Print every request and answer; with one seed only
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub print_requests: bool,
+    /// Make the first seed that fails smaller, and write it to this file as a case: stack, requests and power cuts, without what
+    /// does not matter
+    #[arg(long, value_name = "FILE", conflicts_with = "print_requests")]
+    pub shrink: Option<PathBuf>,
+    /// Most runs that --shrink takes
+    #[arg(long, value_name = "N", default_value_t = 2000, requires = "shrink", value_parser = clap::value_parser!(u64).range(1..))]
+    pub runs: u64,
+    /// Let --shrink replace a file that is not a case
+    #[arg(long, requires = "shrink")]
+    pub force: bool,
+    /// Run the case in this file; exit code 1 while it breaks something
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stack", "seeds", "first_seed", "crash", "durable_acks", "inject_bug", "full_size", "jobs", "shrink"])]
+    pub case: Option<PathBuf>,
     /// Seeds run at the same time [default: one for each core]
     #[arg(long, short, value_name = "N", value_parser = jobs())]
     pub jobs: Option<usize>,

@@ -10,9 +10,14 @@
 //! - I-14: every few seeds are run twice and must do the same;
 //! - mirrors at rest have equal legs; requests and buffers are gone after the end; failures have a cause; no stall.
 //!
+//! What a seed does is a list of steps ([`mod@case`]); one that fails can be made smaller ([`shrink()`]).
+//!
 //! A long trace is replayed verified by [`run_verified`].
 
+pub mod case;
+mod case_text;
 mod digest;
+mod divide;
 mod draw;
 mod history;
 pub mod host;
@@ -27,15 +32,19 @@ mod shrink;
 mod watch;
 mod window;
 
+pub use case::Case;
+pub use case_text::{CaseError, TEXT as CASE_TEXT};
 pub use digest::Digest;
 pub use draw::{Drive, Family, Legs, Shape};
 pub use host::{Verified, VerifiedError, run_verified};
 pub use plan::{Draws, Plan};
 pub(crate) use watch::check_charges;
 
-pub use shrink::shrink;
+pub use divide::divide;
 
-pub use run::{Failure, SeedReport, VerifyError, VerifyOptions, VerifyReport, verify};
+pub use shrink::{ShrinkError, Shrunk, shrink};
+
+pub use run::{Failure, SeedReport, VerifyError, VerifyOptions, VerifyReport, case_of, run_case, verify};
 
 #[cfg(test)]
 mod tests;

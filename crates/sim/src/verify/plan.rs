@@ -3,6 +3,7 @@
 //! Features are switched off at random, so that rare mixes occur. The stack is drawn as the text of a stack file, which a
 //! failure prints.
 
+use super::case::Ground;
 use super::draw::{self, Drive, Family, Shape};
 use nandu_base::{Precondition, Ratio, Registry, Rng, Span};
 
@@ -123,6 +124,19 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What its run stands on.
+    pub fn ground(&self) -> Ground {
+        Ground {
+            stack: self.toml.clone(),
+            precondition: self.precondition,
+            seed: self.seed,
+            depth: self.load.depth,
+            rest: self.rest,
+            harm: self.has_adversary,
+            acknowledged: self.acknowledged,
+        }
+    }
+
     /// The plan of `seed`, with stacks that `registry` can build.
     pub fn draw(seed: u64, shape: &Shape, crashes: bool, draws: Draws, registry: &Registry) -> Plan {
         let root = Rng::new(seed);

@@ -1,9 +1,11 @@
 //! Running many seeds.
 
+use super::case::Case;
+use super::case_text::{CaseError, EVENTS};
 use super::draw::Shape;
 use super::panics::caught;
 use super::plan::{Draws, Plan};
-use super::session::{Session, Tally};
+use super::session::{Session, TOO_LONG, Tally};
 use crate::replay::Go;
 use crate::threads::on_each;
 use nandu_base::{ByteLen, Registry, Span, Violation};
@@ -268,50 +270,125 @@ pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
             result = Err(Violation { invariant: "I-14", what });
         }
     }
-    let failure = result.err().map(|violation| {
-        let command = command(options, seed);
-        Box::new(Failure { seed, violation, event: tally.events, stack: plan.toml.clone(), command })
-    });
-    SeedReport {
-        not_created: tally.not_created > 0,
-        seed,
-        digest: tally.digest,
-        requests: tally.requests,
-        events: tally.events,
-        crashes: tally.crashes,
-        peeks: tally.peeks,
-        recoveries: tally.recoveries,
-        start_longest: tally.start_longest,
-        from_checkpoint: tally.from_checkpoint,
-        fell_back: tally.fell_back,
-        mirrors_compared: tally.mirrors_compared,
-        changes: tally.changes,
-        deals: tally.deals,
-        chores: tally.chores,
-        failure,
+    let failure = result.err().map(|violation| failure(options, &plan, &tally, violation));
+    SeedReport::of(seed, &tally, failure)
+}
+
+fn failure(options: &VerifyOptions, plan: &Plan, tally: &Tally, violation: Violation) -> Box<Failure> {
+    let command = command(options, plan.seed);
+    Box::new(Failure { seed: plan.seed, violation, event: tally.events, stack: plan.toml.clone(), command })
+}
+
+impl SeedReport {
+    fn of(seed: u64, tally: &Tally, failure: Option<Box<Failure>>) -> SeedReport {
+        SeedReport {
+            not_created: tally.not_created > 0,
+            seed,
+            digest: tally.digest,
+            requests: tally.requests,
+            events: tally.events,
+            crashes: tally.crashes,
+            peeks: tally.peeks,
+            recoveries: tally.recoveries,
+            start_longest: tally.start_longest,
+            from_checkpoint: tally.from_checkpoint,
+            fell_back: tally.fell_back,
+            mirrors_compared: tally.mirrors_compared,
+            changes: tally.changes,
+            deals: tally.deals,
+            chores: tally.chores,
+            failure,
+        }
     }
 }
 
 fn run_plan(plan: &Plan, options: &VerifyOptions) -> (Tally, Result<(), Violation>) {
+    let (tally, result, _) = run_session(plan, options, false);
+    (tally, result)
+}
+
+/// Runs the plan; with `writes_down` also says what was done, as a case.
+fn run_session(
+    plan: &Plan,
+    options: &VerifyOptions,
+    writes_down: bool,
+) -> (Tally, Result<(), Violation>, Option<Case>) {
     let doing = format!("running seed {}; to repeat: {}", plan.seed, command(options, plan.seed));
     let stack =
         Stack::parse_with(&plan.toml, &options.registry).expect("the stack was parsed when it was drawn");
+    let planted = planted(&stack, options.plant.as_ref());
+    run_it(doing, || Session::new(plan, &stack, &planted), options.log, writes_down)
+}
+
+/// The fault that is to be planted, if the stack has a machine that knows it.
+fn planted(stack: &Stack, plant: Option<&String>) -> BTreeSet<String> {
     let known: BTreeSet<&str> = stack.devices.iter().flat_map(|d| d.kind.plants).map(|p| p.name).collect();
-    let planted = options.plant.iter().filter(|p| known.contains(p.as_str())).cloned().collect();
-    let started = caught(doing.clone(), || Session::new(plan, &stack, &planted));
-    match started.and_then(|inner| inner) {
-        Err(violation) => (Tally::default(), Err(violation)),
+    plant.into_iter().filter(|p| known.contains(p.as_str())).cloned().collect()
+}
+
+fn run_it<'a>(
+    doing: String,
+    start: impl FnOnce() -> Result<Session<'a>, Violation>,
+    log: bool,
+    writes_down: bool,
+) -> (Tally, Result<(), Violation>, Option<Case>) {
+    match caught(doing.clone(), start).and_then(|inner| inner) {
+        Err(violation) => (Tally::default(), Err(violation), None),
         Ok(mut session) => {
-            if options.log {
+            if log {
                 session.keep_log();
+            }
+            if writes_down {
+                session.write_down();
             }
             let result = caught(doing, || session.run()).and_then(|inner| inner);
             let mut out = std::io::stdout().lock();
             // A reader that has gone away is no failure.
             let _ = session.take_log().iter().try_for_each(|line| writeln!(out, "{line}"));
-            (session.tally, result)
+            (session.tally, result, writes_down.then(|| session.case()))
         }
     }
+}
+
+/// A seed as a case: all that it does, listed. What it breaks is named in it, if it breaks something.
+pub fn case_of(options: &VerifyOptions, seed: u64) -> (SeedReport, Option<Case>) {
+    let mut plan = Plan::draw(seed, &options.shape, options.crash, options.draws, &options.registry);
+    plan.acknowledged = options.acknowledged;
+    let (tally, result, case) = run_session(&plan, options, true);
+    let breaks = result.as_ref().err().map(|violation| violation.invariant.to_string());
+    let case = case.map(|case| Case { breaks, ..case });
+    let failure = result.err().map(|violation| failure(options, &plan, &tally, violation));
+    (SeedReport::of(seed, &tally, failure), case)
+}
+
+/// Runs a case.
+///
+/// # Errors
+/// The stack cannot be built, a step does not fit it, or it does not come to its end.
+pub fn run_case(case: &Case, registry: &Registry, log: bool) -> Result<SeedReport, CaseError> {
+    let (stack, _) = case.stack(registry)?;
+    run_case_on(case, &stack, log, EVENTS)
+}
+
+/// Runs a case on its stack, for at most so many events.
+pub(super) fn run_case_on(
+    case: &Case,
+    stack: &Stack,
+    log: bool,
+    events: u64,
+) -> Result<SeedReport, CaseError> {
+    let planted = planted(stack, case.plant.as_ref());
+    let doing = format!("running a case of {} steps", case.steps.len());
+    let (tally, result, _) = run_it(doing, || Session::of(case, stack, &planted, events), log, false);
+    if result.as_ref().is_err_and(|violation| violation.invariant == TOO_LONG) {
+        return Err(CaseError::TooLong(events));
+    }
+    let failure = result.err().map(|violation| {
+        let command = String::new();
+        let stack = case.ground.stack.clone();
+        Box::new(Failure { seed: case.ground.seed, violation, event: tally.events, stack, command })
+    });
+    Ok(SeedReport::of(case.ground.seed, &tally, failure))
 }
 
 /// The command that runs one seed again.
@@ -321,6 +398,9 @@ fn command(options: &VerifyOptions, seed: u64) -> String {
     words.push(format!("--first-seed {seed} --seeds 1"));
     if options.crash {
         words.push("--crash".into());
+    }
+    if options.acknowledged {
+        words.push("--durable-acks".into());
     }
     words.extend(options.plant.as_ref().map(|p| format!("--inject-bug {p}")));
     words.join(" ")

@@ -1,21 +1,27 @@
-//! One seed from start to end: requests, power cuts, starts, and the last look at everything.
+//! One run from start to end: requests, power cuts, starts, and the last look at everything.
+//!
+//! What is done is a list of steps ([`Step`]). A seed draws each when it comes (`drawn.rs`), a case lists them (`listed.rs`); both hand
+//! them to [`Session::take`], which writes them down where that is wanted.
 
 mod adversary;
 mod changes;
+mod drawn;
 mod hammer;
 mod legs;
+mod listed;
 mod maintenance;
 mod peeks;
 mod restarts;
 
+use super::case::{Case, Close, Ground, Step, Tear, What, When};
 use super::judge::Judge;
 use super::oracle::{Asked, Oracle};
-use super::plan::{Load, Plan};
+use super::plan::Plan;
 use super::watch::{Watch, check_charges, holds_copies};
 use crate::engine::{Engine, Media, Submission};
 use nandu_base::{
-    ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenOptions, Payload, Rng, SECTOR,
-    Span, Stamp, TenantId, Violation,
+    ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenOptions, Payload, Rng, Span,
+    Stamp, TenantId, Violation,
 };
 use nandu_stack::{BuildOptions, Built, Stack};
 use std::collections::BTreeSet;
@@ -26,8 +32,8 @@ const STALL: u32 = 200_000;
 const CHECK_EVERY: u64 = 64;
 /// Events that a redundant device may take to make its legs equal.
 const PATIENCE: u32 = 5_000;
-/// Arrivals and events that a power cut waits for an erase.
-const AIM: u32 = 400;
+/// By what a run ends that has taken more events than a case may; it is nothing that a stack has broken.
+pub(super) const TOO_LONG: &str = "too long";
 /// Starts after one power cut until the stack counts as unable to start.
 const STARTS: u32 = 60;
 
@@ -68,33 +74,45 @@ struct Entry {
     judged: usize,
 }
 
-/// A seed being run.
+/// Where the steps of a run come from.
+enum Source<'a> {
+    Drawn(Box<drawn::Drawn<'a>>),
+    Listed(&'a Case),
+}
+
+/// A run.
 pub(super) struct Session<'a> {
-    plan: &'a Plan,
+    ground: Ground,
     stack: &'a Stack,
     planted: &'a BTreeSet<String>,
-    rng: Rng,
-    /// Decides what operators do.
-    chore_rng: Rng,
+    source: Option<Source<'a>>,
+    /// Steps are listed: one may ask for what another would have made that was left out.
+    is_listed: bool,
+    /// The steps so far, where they are written down.
+    taken: Option<Vec<Step>>,
+    /// The clean end, once it has come.
+    close: Option<Close>,
+    /// When the last step was complete, cuts beside the run left out.
+    base: Instant,
+    /// Events since the last step.
+    since: u64,
+    /// How the next loss of power tears.
+    tear: Tear,
+    /// Events that it may still take, cuts beside the run included; only a case has a bound.
+    left: u64,
     /// A leg that was replaced: it may be blank, or half made, at the next start.
     replaced: Option<u32>,
     /// What is in its place is wiped before that.
     wipe: bool,
     /// A ring that was given up: a blank one comes in its place after the next cut.
     given_up: Option<u32>,
-    /// What is drawn of tenants that change; a generator of its own.
-    changes: Rng,
     spaces: changes::Spaces,
-    adversary: adversary::Adversary,
-    hammering: hammer::Hammering,
-    peeks: peeks::Peeks,
     /// Pages of a unit of the drive.
     unit_pages: u64,
     entries: Vec<Entry>,
     roots: Vec<u32>,
     engine: Engine<Judge>,
     watch: Watch,
-    left: u32,
     /// Events since an answer came.
     quiet_for: u32,
     answers: u64,
@@ -104,13 +122,34 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Builds and starts the stack of `plan`.
+    /// Builds and starts the stack of `plan`, whose steps are drawn.
     pub fn new(
         plan: &'a Plan,
         stack: &'a Stack,
         planted: &'a BTreeSet<String>,
     ) -> Result<Session<'a>, Broken> {
-        let built = build(plan, stack, planted, 0);
+        let drawn = Source::Drawn(Box::new(drawn::Drawn::new(plan)));
+        Session::on(plan.ground(), drawn, stack, planted, u64::MAX)
+    }
+
+    /// Builds and starts the stack of `case`, whose steps are listed and may take so many events.
+    pub fn of(
+        case: &'a Case,
+        stack: &'a Stack,
+        planted: &'a BTreeSet<String>,
+        events: u64,
+    ) -> Result<Session<'a>, Broken> {
+        Session::on(case.ground.clone(), Source::Listed(case), stack, planted, events)
+    }
+
+    fn on(
+        ground: Ground,
+        source: Source<'a>,
+        stack: &'a Stack,
+        planted: &'a BTreeSet<String>,
+        left: u64,
+    ) -> Result<Session<'a>, Broken> {
+        let built = build(&ground, stack, planted, 0);
         let entries: Vec<Entry> = built
             .exports
             .iter()
@@ -122,7 +161,7 @@ impl<'a> Session<'a> {
             .collect();
         // Numbers of different devices differ, so that data of one in another is found.
         let first = |export: usize| 1 + export as u32 * (1 << 24);
-        let keeps = plan.acknowledged || keeps_writes(&built);
+        let keeps = ground.acknowledged || keeps_writes(&built);
         let oracle = |i, e: &Entry| Oracle::new(e.limits.capacity, first(i)).keeping_writes(keeps);
         let oracles = entries.iter().enumerate().map(|(i, e)| oracle(i, e)).collect();
         let watch = Watch::new(&built);
@@ -130,31 +169,33 @@ impl<'a> Session<'a> {
         let engine = Engine::new(built, media, Content::Stamps, Judge::new(oracles), Instant::ZERO);
         let roots = entries.iter().map(|e| e.node).collect();
         let mut session = Session {
-            plan,
+            ground,
             stack,
             planted,
-            rng: Rng::new(plan.seed).fork(3),
-            chore_rng: Rng::new(plan.seed).fork(8),
+            is_listed: matches!(source, Source::Listed(_)),
+            source: Some(source),
+            taken: None,
+            close: None,
+            base: Instant::ZERO,
+            since: 0,
+            tear: Tear::default(),
+            left,
             replaced: None,
             wipe: false,
             given_up: None,
-            changes: Rng::new(plan.seed).fork(7),
             spaces: changes::Spaces::default(),
-            adversary: adversary::Adversary::default(),
-            hammering: hammer::Hammering::new(plan.seed),
-            peeks: peeks::Peeks::new(plan),
             unit_pages: 0,
             entries,
             roots,
             engine,
             watch,
-            left: plan.load.requests,
             quiet_for: 0,
             answers: 0,
             refusal: String::new(),
             tally: Tally::default(),
         };
         session.create()?;
+        session.base = session.engine.now();
         session.learn_spaces();
         Ok(session)
     }
@@ -172,9 +213,9 @@ impl<'a> Session<'a> {
             }
             last = error.to_string();
             // An injected error was in the way. Nothing is stored yet: start from scratch.
-            let built = build(self.plan, self.stack, self.planted, u64::from(turn) << 32);
+            let built = build(&self.ground, self.stack, self.planted, u64::from(turn) << 32);
             let media = fresh(&built);
-            let keeps = self.plan.acknowledged || keeps_writes(&built);
+            let keeps = self.ground.acknowledged || keeps_writes(&built);
             let oracle = |i: u32, e: &Entry| Oracle::new(e.limits.capacity, i << 24).keeping_writes(keeps);
             let oracles = (1..).zip(&self.entries).map(|(i, e)| oracle(i, e)).collect();
             self.engine = Engine::new(built, media, Content::Stamps, Judge::new(oracles), self.engine.now());
@@ -184,6 +225,18 @@ impl<'a> Session<'a> {
         self.engine.sink().note(Instant::ZERO, || format!("not created in {STARTS} attempts: {last}"));
         self.tally.not_created = 1;
         Ok(())
+    }
+
+    /// Writes the steps down from here on.
+    pub fn write_down(&mut self) {
+        self.taken = Some(Vec::new());
+    }
+
+    /// What was written down, as a case.
+    pub fn case(&mut self) -> Case {
+        let steps = self.taken.take().unwrap_or_default();
+        let plant = self.planted.iter().next().cloned();
+        Case { ground: self.ground.clone(), steps, close: self.close, plant, breaks: None }
     }
 
     /// Keeps a log from here on.
@@ -196,28 +249,37 @@ impl<'a> Session<'a> {
         self.engine.sink().log.take().unwrap_or_default()
     }
 
-    /// Runs everything that the plan says.
+    /// Takes all steps, then looks at everything.
     pub fn run(&mut self) -> Result<(), Broken> {
+        let mut source = self.source.take().expect("a session runs once");
         if self.tally.not_created > 0 {
             return Ok(());
         }
-        for cut in &self.plan.cuts {
-            self.drive(cut.after, cut.after_loss)?;
-            if cut.in_an_erase {
-                self.drive_until_an_erase(cut.look)?;
-            }
-            self.cut(cut)?;
-            if self.tally.not_created > 0 {
-                return Ok(());
-            }
+        let steps = match &mut source {
+            Source::Drawn(drawn) => drawn.run(self),
+            Source::Listed(case) => self.take_all(&case.steps),
+        };
+        if steps.is_err()
+            && let Some(taken) = &mut self.taken
+        {
+            // What broke it may have happened by itself.
+            taken.push(Step { when: When::Events(self.since), what: What::Wait });
         }
-        self.drive(u32::MAX, None)?;
+        steps?;
+        if self.tally.not_created > 0 {
+            return Ok(());
+        }
         self.settle()?;
         self.compare_mirrors()?;
         self.check_parity()?;
         self.read_everything()?;
-        if self.plan.close {
-            self.close_and_start()?;
+        let close = match &mut source {
+            Source::Drawn(drawn) => drawn.close(self)?,
+            Source::Listed(case) => case.close,
+        };
+        if let Some(close) = close {
+            self.close = Some(close);
+            self.close_and_start(close)?;
             if self.tally.not_created > 0 {
                 return Ok(());
             }
@@ -230,57 +292,47 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Lets `steps` arrivals and events pass, at most `after_loss` once a device was lost, or all until nothing is left to
-    /// ask and nothing under way.
-    fn drive(&mut self, mut steps: u32, after_loss: Option<u32>) -> Result<(), Broken> {
-        let mut next = self.engine.now();
-        let losses = self.watch.losses();
-        let mut soon = after_loss;
-        while steps > 0 {
-            steps -= 1;
-            if soon.is_some() && self.watch.losses() > losses {
-                steps = steps.min(soon.take().unwrap_or(steps));
+    /// Takes a step that has come, and writes down how to come to it.
+    fn take(&mut self, when: When, what: What) -> Result<(), Broken> {
+        self.note_step(when, &what);
+        match &what {
+            What::Ask { export, asked } => self.submit(*export, *asked)?,
+            What::Chore { device, chore } => self.do_chore_at(device, *chore)?,
+            What::Share(share) => self.change_share(*share)?,
+            What::Deal(deal) => self.make_deal(*deal)?,
+            What::Cut(cut) => self.cut(cut)?,
+            What::Peek { at, tear } => {
+                let mut rng = tear.rng(self.ground.seed, Tear::PEEKS);
+                self.may_peek(*at, &mut rng)?;
             }
-            let full = self.engine.sink().under_way() >= self.plan.load.depth as usize;
-            if self.left == 0 && self.engine.sink().under_way() == 0 {
-                return Ok(());
-            }
-            let arrives = self.left > 0 && !full && self.engine.next_at().is_none_or(|at| at > next);
-            if arrives {
-                self.engine.advance(next.later(self.engine.now()));
-                self.change()?;
-                self.ask()?;
-                next = self.engine.now() + self.gap();
-            } else {
-                self.step()?;
-                self.may_peek()?;
-            }
+            What::Wait => {}
         }
+        self.step_is_complete(&what);
         Ok(())
     }
 
-    /// Lets more of them pass until something is being erased, or until a flush is answered meanwhile: at most some hundred.
-    fn drive_until_an_erase(&mut self, and_a_flush: bool) -> Result<(), Broken> {
-        let mut flushes_before = None;
-        for _ in 0..AIM {
-            let flushes = self.engine.sink().flushes;
-            match self.engine.erasing() {
-                None => flushes_before = None,
-                Some(_) if !and_a_flush || flushes_before.is_some_and(|before| flushes > before) => break,
-                Some(_) => flushes_before = flushes_before.or(Some(flushes)),
-            }
-            self.drive(1, None)?;
+    fn note_step(&mut self, when: When, what: &What) {
+        if let Some(taken) = &mut self.taken {
+            taken.push(Step { when, what: what.clone() });
         }
-        Ok(())
     }
 
-    fn gap(&mut self) -> Span {
-        let Load { gap, idle_one_in, .. } = self.plan.load;
-        let span = Span(self.rng.below(gap.0 + 1));
-        if idle_one_in > 0 && self.rng.below(idle_one_in) == 0 {
-            return span * 100;
+    fn step_is_complete(&mut self, what: &What) {
+        self.since = 0;
+        if !matches!(what, What::Peek { .. }) {
+            self.base = self.engine.now();
         }
-        span
+    }
+
+    /// The machine of this name.
+    fn node(&self, name: &str) -> Option<u32> {
+        (0..self.engine.graph.len() as u32).find(|&node| self.engine.graph.name(node) == name)
+    }
+
+    /// Whether a request that is due at `next` arrives before the next event.
+    fn may_arrive(&mut self, next: Instant) -> bool {
+        let full = self.engine.sink().under_way() >= self.ground.depth as usize;
+        !full && self.engine.next_at().is_none_or(|at| at > next)
     }
 
     /// Takes one event.
@@ -288,7 +340,9 @@ impl<'a> Session<'a> {
         if !self.engine.step() {
             return Err(broken("progress", "requests are under way but nothing will happen"));
         }
+        self.left = self.left.checked_sub(1).ok_or_else(|| broken(TOO_LONG, "the events are used up"))?;
         self.tally.events += 1;
+        self.since += 1;
         if self.tally.events.is_multiple_of(CHECK_EVERY) {
             self.check()?;
         }
@@ -348,64 +402,6 @@ impl<'a> Session<'a> {
         self.watch.check_order(&self.engine.graph)?;
         self.watch.check_scrubs(&self.engine.graph)?;
         check_charges(&self.engine.graph)
-    }
-
-    /// Sends a random request in.
-    fn ask(&mut self) -> Result<(), Broken> {
-        self.left -= 1;
-        self.may_do_chore()?;
-        if let Some(asked) = self.harm() {
-            return self.submit(0, asked);
-        }
-        if self.plan.doubts
-            && let Some((export, asked)) = self.engine.sink_and_pool().0.failed_write.take()
-        {
-            return self.doubt(export, asked);
-        }
-        if let Some((export, asked)) = self.hammer() {
-            return self.submit(export, asked);
-        }
-        let export = self.rng.below(self.entries.len() as u64) as usize;
-        let load = &self.plan.load;
-        let total: u64 = load.weights.iter().sum();
-        let mut at = self.rng.below(total);
-        let ops = [Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes];
-        let chosen = ops.iter().zip(load.weights).find(|(_, weight)| match at.checked_sub(*weight) {
-            Some(rest) => {
-                at = rest;
-                false
-            }
-            None => true,
-        });
-        let op = chosen.map_or(Op::Read, |(&op, _)| op);
-        let fua = load.fua_one_in > 0 && op.changes_data() && self.rng.below(load.fua_one_in) == 0;
-        let flags = if fua { Flags::FUA } else { Flags::NONE };
-        let (offset, len) = if op == Op::Flush { (0, 0) } else { self.extent(export) };
-        self.submit(export, Asked { op, flags, offset: ByteOffset(offset), len: ByteLen(len) })
-    }
-
-    /// Reads what a write that failed was about, and flushes: what was found must stay.
-    fn doubt(&mut self, export: usize, written: Asked) -> Result<(), Broken> {
-        self.submit(export, Asked { op: Op::Read, ..written })?;
-        self.wait()?;
-        let (offset, len) = (ByteOffset::ZERO, ByteLen::ZERO);
-        self.submit(export, Asked { op: Op::Flush, offset, len, ..written })
-    }
-
-    fn extent(&mut self, export: usize) -> (u64, u64) {
-        let (base, size) = self.own_range().unwrap_or((0, self.entries[export].limits.capacity.0));
-        let (load, limits) = (&self.plan.load, &self.entries[export].limits);
-        let rng = &mut self.rng;
-        let whole = load.whole_one_in > 0 && rng.below(load.whole_one_in) == 0;
-        let align = u64::from(limits.align);
-        let unit = if whole && size >= 8192 { align.max(4096) } else { align };
-        let units = size / unit;
-        let most = (limits.max_io.0 / unit).min((load.longest * SECTOR).div_ceil(unit)).clamp(1, units);
-        let len = rng.between(1, most);
-        let hot = (units >> load.hot).max(1);
-        let first = if rng.below(8) == 0 { rng.below(units) } else { rng.below(hot) };
-        let first = first.min(units - len);
-        (base + first * unit, len * unit)
     }
 
     fn submit(&mut self, export: usize, asked: Asked) -> Result<(), Broken> {
@@ -544,11 +540,11 @@ fn may_fail(built: &Built, node: u32) -> bool {
     part.kind == "fault" || part.children[from..].iter().any(|&child| may_fail(built, child))
 }
 
-/// The machines of `plan`. Each session draws its faults anew.
-fn build(plan: &Plan, stack: &Stack, planted: &BTreeSet<String>, session: u64) -> Built {
+/// The machines that stand on `ground`. Each session draws its faults anew.
+fn build(ground: &Ground, stack: &Stack, planted: &BTreeSet<String>, session: u64) -> Built {
     let options = BuildOptions {
-        seed: Rng::new(plan.seed).fork(4).fork(session).bits(),
-        precondition: plan.precondition,
+        seed: Rng::new(ground.seed).fork(4).fork(session).bits(),
+        precondition: ground.precondition,
         planted: planted.clone(),
     };
     stack.build(&options).expect("the stack was built when it was drawn")

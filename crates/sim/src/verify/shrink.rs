@@ -1,240 +1,273 @@
-//! A large stack made small, so that a seed takes a moment: verification reads everything back again and again, and what goes wrong goes
-//! wrong in a small drive sooner.
+//! A case that fails made smaller, until no part of it can be left out.
 //!
-//! Every capacity, size, offset and number of blocks that the file gives is divided by the largest power of two with which the stack can still
-//! be built, and drives get blocks of a few pages, which counts as a part of that. Then each device by itself is divided further, as far as
-//! the stack can be built: one whose least size is large does not keep the others from it. What is not given follows: spare room, chunks and
-//! times stay what they are.
+//! *Algorithm.* Delta debugging (Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 28(2), 2002). Parts of a
+//! list are left out, first halves, then quarters and so on down to single ones; what still fails is kept. The lists are the steps
+//! of the case and the lines of its stack file. Before that all cuts beside the run, all cuts, all chores and all
+//! changes of tenants are left out in one go each, after it what remains is made plainer: shorter requests, no gaps, empty drives. This is
+//! repeated until nothing changes any more.
+//!
+//! *What counts.* A smaller case counts only if it breaks the same invariant, and for a panic in the same words, numbers aside: else the
+//! search would walk from one fault to another. A stack that cannot be built or has larger devices, and a step that does not fit it, count as no case and are not
+//! run.
+//!
+//! *Deviations.* The paper tries each part alone and its complement; here only complements, which is what helps with lists of which most
+//! is irrelevant, and the walk goes on behind what was left out instead of beginning anew. The result cannot be told from
+//! that of the paper by what is promised: no single part can be left out, where the runs suffice for that.
+//!
+//! *Cost.* For n parts of which m matter about 2 m log2 (n / m) runs, each shorter than the first. Bounded by a number of runs.
 
-use super::Shape;
-use nandu_base::{ByteLen, Registry};
-use nandu_stack::{BuildOptions, Stack};
+use super::case::{Case, PowerCut, Step, What, When};
+use super::case_text::{CaseError, EVENTS};
+use super::oracle::Asked;
+use super::run::{run_case, run_case_on};
+use crate::replay::Go;
+use nandu_base::{ByteLen, Flags, Op, Precondition, Registry, Span, Violation};
+use std::ops::Range;
 
-/// Exports that are no larger together are verified as they are.
-const LARGE: u64 = 64 << 20;
-/// Exports stay at least as large, so that there is something to do.
-const LEAST: u64 = 2 << 20;
-/// And as large where one device after the other is made smaller: what is beside them may have stayed large.
-const ENOUGH: u64 = 32 << 20;
-/// Pages of a block of a drive that has more.
-const PAGES: u64 = 16;
-/// What is made smaller.
-const KEYS: [&str; 5] = ["capacity", "size", "offset", "blocks_per_plane", "blocks_per_die"];
-
-/// Bytes of all exports; `None` when the stack cannot be built.
-fn exported(text: &str, registry: &Registry) -> Option<u64> {
-    let built = Stack::parse_with(text, registry).ok()?.build(&BuildOptions::default()).ok()?;
-    Some(built.exports.iter().map(|e| built.parts[e.node as usize].machine.limits().capacity.0).sum())
+/// A case that was made smaller.
+#[derive(Clone, Debug)]
+pub struct Shrunk {
+    /// The case.
+    pub case: Case,
+    /// What it breaks.
+    pub violation: Violation,
+    /// Runs that it took.
+    pub runs: u64,
+    /// Whether runs were left when nothing could be left out any more.
+    pub is_complete: bool,
 }
 
-/// The text with the capacity of each disk that has that of its profile.
-fn with_capacities(text: &str, registry: &Registry) -> Option<String> {
-    let built = Stack::parse_with(text, registry).ok()?.build(&BuildOptions::default()).ok()?;
-    let lines: Vec<&str> = text.lines().collect();
-    let mut out = String::new();
-    for table in lines.chunk_by(|_, next| !next.starts_with('[')) {
-        let name = table[0].trim().strip_prefix("[device.").and_then(|name| name.strip_suffix(']'));
-        let part = name.and_then(|name| built.parts.iter().find(|part| part.name == name.trim_matches('"')));
-        let has_capacity = table.iter().any(|line| line.trim_start().starts_with("capacity"));
-        for line in table {
-            out += &format!("{line}\n");
-            if let Some(part) =
-                part.filter(|_| !has_capacity && line.replace(' ', "").starts_with("kind=\"hdd\""))
-            {
-                out += &format!("capacity = {}\n", part.machine.limits().capacity.0);
+/// Why a case cannot be made smaller.
+#[derive(Debug, thiserror::Error)]
+pub enum ShrinkError {
+    /// It cannot be run.
+    #[error(transparent)]
+    Case(#[from] CaseError),
+    /// It breaks nothing.
+    #[error("the case breaks nothing: only one that fails can be made smaller")]
+    Passes,
+    /// It breaks something else than the seed did.
+    #[error(
+        "the seed broke {wanted}, and its steps taken from a list break {found}: it cannot be made smaller"
+    )]
+    Differs {
+        /// What the seed broke.
+        wanted: String,
+        /// What the list breaks.
+        found: String,
+    },
+    /// What it breaks shows only in two runs.
+    #[error("two runs of the seed differ (I-14), and a case is one run: it cannot be made smaller")]
+    TwoRuns,
+    /// It was called off.
+    #[error("the search for a smaller case was called off")]
+    Stopped,
+}
+
+/// By what a violation is known again: the invariant, and of a panic its words without numbers.
+fn mark(violation: &Violation) -> String {
+    match violation.invariant {
+        "panic" => {
+            let mut words: String =
+                violation.what.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+            while words.contains("00") {
+                words = words.replace("00", "0");
             }
+            format!("panic: {words}")
         }
-    }
-    Some(out)
-}
-
-/// The text of a smaller stack and by what its sizes were divided; `None` where it is small, or cannot be made smaller.
-pub fn shrink(text: &str, registry: &Registry) -> Option<(String, u64)> {
-    if exported(text, registry)? <= LARGE {
-        return None;
-    }
-    let whole = with_capacities(text, registry)?;
-    let fits = |text: &String, least| exported(text, registry).is_some_and(|bytes| bytes >= least);
-    // Blocks that are named without their pages become fewer, or fewer and smaller: whichever serves less.
-    let by = |few: bool| {
-        let small = |bits: u32| divided(&with_small_blocks(&whole, 1 << bits, few), 1 << bits);
-        (1..24).rev().map(|bits| (1u64 << bits, small(bits))).find(|(_, smaller)| fits(smaller, LEAST))
-    };
-    let both = [by(true), by(false)].into_iter().flatten();
-    let (mut most, mut smallest) = both.min_by_key(|(_, smaller)| exported(smaller, registry))?;
-    let names: Vec<String> =
-        smallest.lines().filter(|line| line.starts_with('[')).map(str::to_string).collect();
-    for name in names {
-        let at = smallest.lines().position(|line| *line == name)?;
-        let lines: Vec<&str> = smallest.lines().collect();
-        let len =
-            lines[at + 1..].iter().position(|line| line.starts_with('[')).map_or(lines.len() - at, |n| n + 1);
-        let text = |part: &[&str]| part.iter().map(|line| format!("{line}\n")).collect::<String>();
-        let (before, own, behind) =
-            (text(&lines[..at]), text(&lines[at..at + len]), text(&lines[at + len..]));
-        let further = (1..24).rev().map(|bits| (1u64 << bits, divided(&own, 1 << bits)));
-        let whole = further.map(|(by, own)| (by, format!("{before}{own}{behind}")));
-        if let Some((by, smaller)) =
-            whole.filter(|(_, whole)| *whole != smallest).find(|(_, whole)| fits(whole, ENOUGH))
-        {
-            (most, smallest) = (most.max(by), smaller);
-        }
-    }
-    Some((smallest, most))
-}
-
-impl Shape {
-    /// The same with a stack that is small; by what its sizes were divided.
-    pub fn shrunk(self, registry: &Registry) -> (Shape, Option<u64>) {
-        match &self {
-            Shape::File(text) => match shrink(text, registry) {
-                Some((smaller, by)) => (Shape::File(smaller), Some(by)),
-                None => (self, None),
-            },
-            _ => (self, None),
-        }
+        named => named.into(),
     }
 }
 
-/// The text with few pages in the blocks of each drive whose blocks will be divided by `by`. Where it names both numbers, what the
-/// pages are divided by is taken off what the blocks will be; where it names the blocks alone, their pages are few or stay those
-/// of the chip.
-fn with_small_blocks(text: &str, by: u64, few: bool) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    let mut out = String::new();
-    for table in lines.chunk_by(|_, next| !next.starts_with('[')) {
-        let is_pages = |line: &&str| line.trim_start().starts_with("pages_per_block");
-        let number =
-            |line: &&str| line.split_once('=').and_then(|(_, value)| value.trim().parse::<u64>().ok());
-        let pages = table.iter().find(|line| is_pages(line)).and_then(number).unwrap_or(PAGES);
-        let less = (pages / PAGES).clamp(1, by);
-        let is_blocks = |line: &&str| line.trim_start().starts_with("blocks_per_plane");
-        let keeps_pages = table.iter().any(|line| is_pages(line) || !few && is_blocks(line));
-        for line in table {
-            let is_drive = line.replace(' ', "").starts_with("kind=\"ssd\"");
-            match number(line) {
-                Some(pages) if is_pages(line) => out += &format!("pages_per_block = {}\n", pages / less),
-                Some(blocks) if is_blocks(line) && less > 1 => {
-                    out += &format!("blocks_per_plane = {}\n", blocks * less)
+/// A list whose parts may be left out.
+struct Parts {
+    count: fn(&Case) -> usize,
+    without: fn(&Case, Range<usize>) -> Case,
+}
+
+const STEPS: Parts = Parts { count: |case| case.steps.len(), without: without_steps };
+const LINES: Parts = Parts { count: |case| case.ground.stack.lines().count(), without: without_lines };
+
+struct Search<'a, P> {
+    registry: &'a Registry,
+    wanted: String,
+    best: Case,
+    /// What its devices hold together: without an option a device may be as large as its profile says.
+    size: ByteLen,
+    runs: u64,
+    most: u64,
+    progress: P,
+}
+
+/// Makes `case` smaller in at most `runs` runs. `progress` hears how many there were and how many requests are left, and may call it off.
+///
+/// # Errors
+/// It cannot be run, or does not fail by what it says it breaks.
+pub fn shrink<R: Into<Go>>(
+    case: &Case,
+    registry: &Registry,
+    runs: u64,
+    progress: impl FnMut(u64, usize) -> R,
+) -> Result<Shrunk, ShrinkError> {
+    if case.breaks.as_deref() == Some("I-14") {
+        return Err(ShrinkError::TwoRuns);
+    }
+    let (stack, size) = case.stack(registry)?;
+    let first = run_case_on(case, &stack, false, EVENTS)?.failure.ok_or(ShrinkError::Passes)?.violation;
+    if let Some(wanted) = case.breaks.as_ref().filter(|wanted| *wanted != first.invariant) {
+        let found = first.invariant.to_string();
+        return Err(ShrinkError::Differs { wanted: wanted.clone(), found });
+    }
+    let best = Case { breaks: Some(first.invariant.into()), ..case.clone() };
+    let mut search = Search { registry, wanted: mark(&first), best, size, runs: 1, most: runs, progress };
+    search.drop_kinds()?;
+    loop {
+        let before = search.best.clone();
+        search.drop_parts(&STEPS)?;
+        search.drop_parts(&LINES)?;
+        search.make_plainer()?;
+        if search.best == before {
+            break;
+        }
+    }
+    let Search { best: case, runs, most, .. } = search;
+    let violation = run_case(&case, registry, false)?.failure.ok_or(ShrinkError::Passes)?.violation;
+    Ok(Shrunk { case, violation, runs, is_complete: runs < most })
+}
+
+impl<R: Into<Go>, P: FnMut(u64, usize) -> R> Search<'_, P> {
+    /// Keeps `smaller` if it still fails in the same way.
+    fn keep_if_it_fails(&mut self, smaller: Case) -> Result<bool, ShrinkError> {
+        if self.runs >= self.most || smaller == self.best {
+            return Ok(false);
+        }
+        let Ok((stack, size)) = smaller.stack(self.registry) else { return Ok(false) };
+        if size > self.size {
+            return Ok(false);
+        }
+        let failure = run_case_on(&smaller, &stack, false, EVENTS).ok().and_then(|report| report.failure);
+        self.runs += 1;
+        let fails = failure.is_some_and(|failure| mark(&failure.violation) == self.wanted);
+        if fails {
+            self.best = smaller;
+        }
+        match (self.progress)(self.runs, self.best.requests()).into() {
+            Go::Stop => Err(ShrinkError::Stopped),
+            Go::On => Ok(fails),
+        }
+    }
+
+    /// Leaves out all steps of a kind at once, and the clean end.
+    fn drop_kinds(&mut self) -> Result<(), ShrinkError> {
+        let kinds: [fn(&What) -> bool; 4] = [
+            |what| matches!(what, What::Peek { .. }),
+            |what| matches!(what, What::Cut(_)),
+            |what| matches!(what, What::Chore { .. }),
+            |what| matches!(what, What::Share(_) | What::Deal(_)),
+        ];
+        for is_of_kind in kinds {
+            let mut smaller = self.best.clone();
+            for at in (0..smaller.steps.len()).rev() {
+                if is_of_kind(&smaller.steps[at].what) {
+                    smaller = without_steps(&smaller, at..at + 1);
                 }
-                _ if is_drive && !keeps_pages => out += &format!("{line}\npages_per_block = {PAGES}\n"),
-                _ => out += &format!("{line}\n"),
             }
+            self.keep_if_it_fails(smaller)?;
+        }
+        let open = Case { close: None, ..self.best.clone() };
+        self.keep_if_it_fails(open)?;
+        Ok(())
+    }
+
+    fn drop_parts(&mut self, parts: &Parts) -> Result<(), ShrinkError> {
+        let mut size = (parts.count)(&self.best).div_ceil(2).max(1);
+        loop {
+            let mut at = 0;
+            while at < (parts.count)(&self.best) && self.runs < self.most {
+                let end = (at + size).min((parts.count)(&self.best));
+                if !self.keep_if_it_fails((parts.without)(&self.best, at..end))? {
+                    at = end;
+                }
+            }
+            if size == 1 {
+                return Ok(());
+            }
+            size = size.div_ceil(2);
         }
     }
-    out
-}
 
-/// The text with the value of each key that is a size or a number of blocks divided.
-fn divided(text: &str, by: u64) -> String {
-    let mut out = String::new();
-    for line in text.split_inclusive('\n') {
-        let code = line.find('#').map_or(line, |at| &line[..at]);
-        let mut at = 0;
-        while let Some((key, start, end)) = next_value(code, at) {
-            out += &line[at..start];
-            out += &smaller(key, &line[start..end], by).unwrap_or_else(|| line[start..end].to_string());
-            at = end;
-        }
-        out += &line[at..];
-    }
-    out
-}
-
-/// The next value of one of the keys at or behind `from`: the key, and where its value is.
-fn next_value(code: &str, from: usize) -> Option<(&'static str, usize, usize)> {
-    let found = KEYS.into_iter().filter_map(|key| {
-        let at = code[from..].match_indices(key).map(|(at, _)| from + at).find(|&at| {
-            let before = code[..at].chars().next_back();
-            let is_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '-' || c == '.');
-            !is_word && code[at + key.len()..].trim_start().starts_with('=')
-        })?;
-        let equals = at + code[at..].find('=')?;
-        let start = equals + 1 + code[equals + 1..].len() - code[equals + 1..].trim_start().len();
-        let rest = &code[start..];
-        let len = match rest.strip_prefix('"') {
-            Some(inside) => inside.find('"')? + 2,
-            None => rest.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(rest.len()),
-        };
-        Some((key, start, start + len))
-    });
-    found.min_by_key(|&(_, start, _)| start)
-}
-
-fn smaller(key: &str, value: &str, by: u64) -> Option<String> {
-    if key.starts_with("blocks_per_") {
-        let blocks: u64 = value.replace('_', "").parse().ok()?;
-        return Some(blocks.div_ceil(by).to_string());
-    }
-    let text = value.trim_matches('"').replace('_', "");
-    let bytes =
-        text.parse::<u64>().map(ByteLen).ok().or_else(|| nandu_base::units::parse_size(&text).ok())?;
-    // Whole mebibytes where there are some: sizes are multiples of what lies below.
-    let unit = if bytes.0 / by >= 1 << 20 { 1 << 20 } else { 64 << 10 };
-    let divided = (bytes.0 / by).next_multiple_of(unit);
-    Some(if bytes.0 == 0 { "0".into() } else { divided.min(bytes.0).to_string() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_divided_and_nothing_else() {
-        let text = "# size = 9\n[device.a]\ncapacity = \"1 GiB\"\nblocks_per_plane = 512 # of a plane\nhot_size = 7\n\
-                    tenants = [{ name = \"size\", size = \"64 MiB\" }, { size = 1048576 }]\noffset = 0\n";
-        let want = "# size = 9\n[device.a]\ncapacity = 16777216\nblocks_per_plane = 8 # of a plane\nhot_size = 7\n\
-                    tenants = [{ name = \"size\", size = 1048576 }, { size = 65536 }]\noffset = 0\n";
-        assert_eq!(divided(text, 64), want);
-    }
-
-    #[test]
-    fn a_disk_of_a_profile_becomes_a_small_one() {
-        let text =
-            "[export.data]\ndevice = \"disk\"\n[device.disk]\nkind = \"hdd\"\nprofile = \"desktop-2010\"\n";
-        let registry = &nandu_stack::builtin();
-        let (smaller, _) = shrink(text, registry).expect("1 TB is large");
-        assert!(exported(&smaller, registry).is_some_and(|bytes| bytes <= LARGE), "{smaller}");
-    }
-
-    /// Each stack of the repository: what serves little is made of little.
-    #[test]
-    fn every_large_stack_becomes_a_small_one() {
-        let registry = &nandu_stack::builtin();
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../stacks");
-        let mut large = 0;
-        for file in std::fs::read_dir(folder).expect("stacks").flatten() {
-            if file.path().extension().is_none_or(|end| end != "toml") {
-                continue;
+    /// Makes each step plainer, and what the case stands on.
+    fn make_plainer(&mut self) -> Result<(), ShrinkError> {
+        let mut empty = self.best.clone();
+        empty.ground.precondition = Precondition::Empty;
+        self.keep_if_it_fails(empty)?;
+        let mut one_by_one = self.best.clone();
+        one_by_one.ground.depth = 1;
+        self.keep_if_it_fails(one_by_one)?;
+        for at in 0..self.best.steps.len() {
+            let mut tried = 0;
+            while let Some(step) = plainer(&self.best.steps[at]).into_iter().nth(tried) {
+                let mut smaller = self.best.clone();
+                smaller.steps[at] = step;
+                tried = if self.keep_if_it_fails(smaller)? { 0 } else { tried + 1 };
             }
-            let text = std::fs::read_to_string(file.path()).expect("a stack");
-            if exported(&text, registry).is_none_or(|bytes| bytes <= LARGE) {
-                continue;
-            }
-            let (smaller, by) = shrink(&text, registry).unwrap_or_else(|| panic!("{file:?} stays large"));
-            let bytes = exported(&smaller, registry).expect("it can be built");
-            assert!(by > 1 && bytes <= 8 * LARGE, "{file:?}: {} are exported", ByteLen(bytes));
-            large += 1;
         }
-        assert!(large > 25, "{large}");
+        Ok(())
     }
+}
 
-    #[test]
-    fn a_large_drive_becomes_a_small_one() {
-        let text = "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 4\nchips_per_channel = 2\n\
-                    planes_per_die = 2\ncapacity = \"1 GiB\"\nspare_factor = 0.15\n";
-        let registry = &nandu_stack::builtin();
-        let (smaller, by) = shrink(text, registry).expect("1 GiB is large");
-        assert!(
-            by >= 4 && exported(&smaller, registry).is_some_and(|bytes| bytes <= LARGE),
-            "{by}: {smaller}"
-        );
-        assert_eq!(
-            shrink(
-                "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n",
-                registry
-            ),
-            None
-        );
+/// The steps without some of them. Events that passed before those are waited for by the next step that counts events.
+fn without_steps(case: &Case, gone: Range<usize>) -> Case {
+    let mut case = case.clone();
+    let passed = |step: &Step| if let When::Events(count) = step.when { count } else { 0 };
+    let events: u64 = case.steps.drain(gone.clone()).map(|step| passed(&step)).sum();
+    if let Some(Step { when: When::Events(count), .. }) = case.steps.get_mut(gone.start) {
+        *count += events;
     }
+    case
+}
+
+fn without_lines(case: &Case, gone: Range<usize>) -> Case {
+    let mut case = case.clone();
+    let lines = case.ground.stack.lines().enumerate().filter(|(at, _)| !gone.contains(at));
+    case.ground.stack = lines.map(|(_, line)| format!("{line}\n")).collect();
+    case
+}
+
+/// The same step in plainer forms: each differs from it in one respect, so that this ends.
+fn plainer(step: &Step) -> Vec<Step> {
+    let mut forms = Vec::new();
+    if let When::After(span) = step.when
+        && span > Span::ZERO
+    {
+        forms.push(Step { when: When::After(Span::ZERO), ..step.clone() });
+    }
+    let mut put = |what: What| forms.push(Step { what, ..step.clone() });
+    match &step.what {
+        What::Ask { export, asked } if asked.op != Op::Flush => {
+            let shorter =
+                [512, 4096, asked.len.0 / 2].map(ByteLen).into_iter().filter(|len| *len < asked.len);
+            shorter.for_each(|len| put(What::Ask { export: *export, asked: Asked { len, ..*asked } }));
+            if asked.flags.has(Flags::FUA) {
+                let asked = Asked { flags: Flags::NONE, ..*asked };
+                put(What::Ask { export: *export, asked });
+            }
+        }
+        What::Cut(cut) => {
+            if cut.look {
+                put(What::Cut(PowerCut { look: false, ..cut.clone() }));
+            }
+            if !cut.again.is_empty() {
+                put(What::Cut(PowerCut { again: Vec::new(), ..cut.clone() }));
+            }
+            if cut.missing.is_some() {
+                put(What::Cut(PowerCut { missing: None, ..cut.clone() }));
+            }
+            if cut.process {
+                put(What::Cut(PowerCut { process: false, ..cut.clone() }));
+            }
+        }
+        _ => {}
+    }
+    forms
 }

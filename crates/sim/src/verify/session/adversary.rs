@@ -1,4 +1,4 @@
-//! A tenant that means harm, on a drive that several share: it sees what the drive counts and asks for what hurts most at that moment.
+//! A tenant that means harm, on a drive that several share: it sees what the drive counts and asks for what hurts most at that moment (`drawn.rs`).
 //!
 //! *What it does.* It fills its space, so that it runs out of erased units and borrows. While it owes, it writes pages far apart, so that each of its units is
 //! nearly all valid and clearing one for a lender gains as little as can be. When others owe it something it writes in long runs, to demand all
@@ -14,7 +14,7 @@
 
 use super::super::oracle::Asked;
 use super::{Broken, Session, broken};
-use nandu_base::{ByteLen, ByteOffset, Counter, Flags, Op, TenantSpace};
+use nandu_base::{Counter, Op, TenantSpace};
 
 /// What a drive counts of its tenants.
 #[derive(Clone, Default, Debug)]
@@ -24,36 +24,26 @@ pub(super) struct Standing {
     levelled: u64,
     journal_pages: u64,
     /// By tenant: pages moved, units lent now, units borrowed now.
-    tenants: Vec<(u64, u64, u64)>,
+    pub tenants: Vec<(u64, u64, u64)>,
 }
-
-/// The one who means harm, and how far it has gone.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Adversary {
-    /// Requests it has made.
-    made: u64,
-}
-
-/// Pages from one of its writes to the next while it owes.
-const STRIDE: u64 = 7;
 
 impl Session<'_> {
     /// Whether tenants share the drive that is the whole stack.
-    fn is_shared_drive(&self) -> bool {
-        self.plan.has_adversary && !self.spaces_of_drive().is_empty()
+    pub(super) fn is_shared_drive(&self) -> bool {
+        self.ground.harm && !self.spaces_of_drive().is_empty()
     }
 
     /// The drive that tenants share, wherever it is, and what they have.
-    fn shared_drive(&self) -> Option<(u32, Vec<TenantSpace>)> {
+    pub(super) fn shared_drive(&self) -> Option<(u32, Vec<TenantSpace>)> {
         let nodes = 0..self.engine.graph.len() as u32;
-        nodes.filter(|_| self.plan.has_adversary).find_map(|node| {
+        nodes.filter(|_| self.ground.harm).find_map(|node| {
             let mut spaces = Vec::new();
             self.engine.graph.machine(node).spaces(&mut spaces);
             (!spaces.is_empty()).then_some((node, spaces))
         })
     }
 
-    fn standing(&self, drive: u32) -> Standing {
+    pub(super) fn standing(&self, drive: u32) -> Standing {
         let mut counters: Vec<Counter> = Vec::new();
         self.engine.graph.machine(drive).counters(&mut counters);
         // A drive without loans counts none.
@@ -70,31 +60,6 @@ impl Session<'_> {
             journal_pages: Counter::of(&counters, "journal_pages"),
             tenants: (1..=16).map(tenant).collect(),
         }
-    }
-
-    /// What the adversary asks for in place of a random request, if it is its turn.
-    pub(super) fn harm(&mut self) -> Option<Asked> {
-        let (drive, spaces) = self.shared_drive()?;
-        if self.changes.below(2) == 0 {
-            return None;
-        }
-        let space = spaces[0];
-        let (_, lent, borrowed) = self.standing(drive).tenants[space.number as usize - 1];
-        let page = u64::from(self.engine.graph.machine(drive).limits().preferred);
-        let pages = (space.size.0 / page).max(1);
-        self.adversary.made += 1;
-        let made = self.adversary.made;
-        let (op, first, count) = match (lent, borrowed) {
-            _ if made.is_multiple_of(11) => (Op::Trim, self.changes.below(pages), 1),
-            (1.., _) => (Op::Write, made * 8 % pages, 8),
-            (_, 1..) => (Op::Write, made * STRIDE % pages, 1),
-            _ => (Op::Write, made * 4 % pages, 4),
-        };
-        let len = (count.min(pages - first) * page).min(self.entries[0].limits.max_io.0);
-        // Behind a queue it has an export of its own.
-        let base = if self.is_shared_drive() { space.first.0 } else { 0 };
-        let offset = ByteOffset(base + first * page);
-        Some(Asked { op, flags: Flags::NONE, offset, len: ByteLen(len) })
     }
 
     /// What stands before a request whose harm to others is to be measured.

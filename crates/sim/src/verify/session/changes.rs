@@ -4,20 +4,28 @@
 //! the space that was asked for, and those that it does not concern have what they had. Space that is taken away holds nothing: to the oracle a deal
 //! is a trim of that space which is durable once the deal holds. The next tenant there must find zeros.
 
+use super::super::case::Share;
 use super::super::oracle::Asked;
-use super::super::plan::Cut;
 use super::{Broken, Session, broken};
-use nandu_base::{
-    ByteLen, ByteOffset, Deal, DealError, Flags, Instant, Op, Rng, Span, TenantId, TenantShare, TenantSpace,
-};
+use nandu_base::{ByteLen, ByteOffset, Deal, DealError, Flags, Instant, Op, TenantId, TenantSpace};
 
 /// Spaces that the tenants of a drive may have.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Spaces {
     /// Once nothing is under way.
-    now: Vec<TenantSpace>,
+    pub now: Vec<TenantSpace>,
     /// Before the deal that is under way, if one is.
     before: Option<Vec<TenantSpace>>,
+    /// The deal that is under way.
+    holds: Option<Holds>,
+}
+
+/// A deal that was made and does not hold yet.
+#[derive(Clone, Copy, Debug)]
+struct Holds {
+    at: Instant,
+    /// What the oracle knows of the space that it takes away.
+    cookie: Option<u64>,
 }
 
 impl Session<'_> {
@@ -30,7 +38,7 @@ impl Session<'_> {
 
     /// Learns what tenants have at the start.
     pub(super) fn learn_spaces(&mut self) {
-        self.spaces = Spaces { now: self.spaces_of_drive(), before: None };
+        self.spaces = Spaces { now: self.spaces_of_drive(), before: None, holds: None };
         let map = self.engine.graph.machine(self.entries[0].node).flash_map();
         self.unit_pages = map.map_or(1, |map| u64::from(map.pages_per_block));
     }
@@ -42,79 +50,21 @@ impl Session<'_> {
             let what = format!("the tenants have {found:?}, not {:?}", self.spaces);
             return Err(broken("I-7", what));
         }
-        self.spaces = Spaces { now: found, before: None };
+        self.spaces = Spaces { now: found, before: None, holds: None };
         Ok(())
     }
 
-    /// A range of a tenant's own, where a drive deals its space out.
-    pub(super) fn own_range(&mut self) -> Option<(u64, u64)> {
-        let given: u64 = self.spaces.now.iter().map(|space| space.size.0).sum();
-        // Where all of the drive is given, requests may reach over boundaries.
-        if given == 0 || given == self.entries[0].limits.capacity.0 {
-            return None;
-        }
-        let space = *self.changes.pick(&self.spaces.now);
-        Some((space.first.0, space.size.0))
-    }
-
-    /// A range in which everything is somebody's for the whole run: of an export of this capacity, or of a tenant of a drive. None where
-    /// space comes and goes.
-    pub(super) fn steady_range(&self, capacity: u64, rng: &mut Rng) -> Option<(u64, u64)> {
-        if self.spaces.now.is_empty() {
-            return Some((0, capacity));
-        }
-        if self.plan.change_one_in > 0 {
-            return None;
-        }
-        let space = *rng.pick(&self.spaces.now);
-        Some((space.first.0, space.size.0))
-    }
-
-    /// Now and then something changes.
-    pub(super) fn change(&mut self) -> Result<(), Broken> {
-        if self.plan.change_one_in == 0 || self.changes.below(self.plan.change_one_in) > 0 {
-            return Ok(());
-        }
-        self.tally.changes += 1;
-        match self.spaces.now.is_empty() {
-            true => self.change_share(),
-            false => self.make_deal(),
-        }
-    }
-
     /// Another weight and other limits for some tenant.
-    fn change_share(&mut self) -> Result<(), Broken> {
-        let tenant = 1 + self.changes.below(self.stack.tenants.len() as u64) as u16;
-        let rng = &mut self.changes;
-        let mut limited = |least: u64, most: u64| (rng.below(3) == 0).then(|| rng.between(least, most));
-        let limits = [limited(1 << 20, 64 << 20), limited(500, 50_000), limited(20, 5000)];
-        let share = TenantShare {
-            weight: *self.changes.pick(&[1, 50, 100, 1000, 10_000]),
-            wbps: limits[0],
-            riops: limits[1],
-            target_latency: limits[2].map(Span::from_us),
-            ..TenantShare::named("changed")
-        };
-        self.engine.change_share(TenantId(tenant), &share);
+    pub(super) fn change_share(&mut self, share: Share) -> Result<(), Broken> {
+        self.tally.changes += 1;
+        self.engine.change_share(TenantId(share.tenant), &share.whole());
         self.look()
     }
 
-    /// A deal that may or may not be possible.
-    fn draw_deal(&mut self) -> Deal {
-        let rng = &mut self.changes;
-        let spaces = &self.spaces.now;
-        let of = *rng.pick(spaces);
-        let size = ByteLen(rng.between(of.size.0 / 3, of.size.0 * 3 / 2).max(512));
-        match rng.below(5) {
-            0 | 1 => Deal::Add { size },
-            2 => Deal::Remove { number: of.number },
-            _ => Deal::Resize { number: of.number, size },
-        }
-    }
-
-    fn make_deal(&mut self) -> Result<(), Broken> {
+    /// Deals the drive's space anew, when nothing is under way.
+    pub(super) fn make_deal(&mut self, deal: Deal) -> Result<(), Broken> {
+        self.tally.changes += 1;
         self.wait()?;
-        let deal = self.draw_deal();
         let of = |number: u32| self.spaces.now.iter().find(|space| space.number == number).copied();
         let lost = match deal {
             Deal::Add { .. } => None,
@@ -137,43 +87,53 @@ impl Session<'_> {
         let before = self.spaces.now.clone();
         let dealt = self.engine.deal(self.entries[0].node, deal);
         let after = self.spaces_of_drive();
-        self.spaces = Spaces { now: after.clone(), before: Some(before.clone()) };
+        self.spaces = Spaces { now: after.clone(), before: Some(before.clone()), holds: None };
         self.look()?;
         match dealt {
             Ok(dealt) => {
                 check_deal(&deal, dealt.number, &before, &after)?;
                 self.tally.deals += 1;
-                if self.pass_until(dealt.holds_at)? {
-                    return Ok(());
-                }
+                self.spaces.holds = Some(Holds { at: dealt.holds_at, cookie });
+                Ok(())
             }
-            Err(DealError::Refused { .. }) => {}
-            Err(error) => return Err(broken("I-7", format!("{deal:?}: {error}"))),
+            Err(DealError::Refused { .. }) => self.deal_ends(cookie, false),
+            Err(DealError::Fixed) if self.is_listed => self.deal_ends(cookie, false),
+            Err(DealError::Unknown { number, .. })
+                if self.is_listed && before.iter().all(|space| space.number != number) =>
+            {
+                self.deal_ends(cookie, false)
+            }
+            Err(error) => Err(broken("I-7", format!("{deal:?}: {error}"))),
         }
-        self.spaces.before = None;
+    }
+
+    /// When the deal that is under way holds.
+    pub(super) fn deal_holds_at(&self) -> Option<Instant> {
+        self.spaces.holds.map(|holds| holds.at)
+    }
+
+    /// Lets time pass until the deal that is under way holds.
+    pub(super) fn pass_the_deal(&mut self) -> Result<(), Broken> {
+        let Some(Holds { at, cookie }) = self.spaces.holds else { return Ok(()) };
+        self.pass_until(at)?;
+        self.deal_ends(cookie, true)
+    }
+
+    fn deal_ends(&mut self, cookie: Option<u64>, is_made: bool) -> Result<(), Broken> {
+        (self.spaces.before, self.spaces.holds) = (None, None);
         if let Some(cookie) = cookie {
-            self.engine.sink().settled(cookie, dealt.is_ok());
+            self.engine.sink().settled(cookie, is_made);
         }
         self.check()
     }
 
-    /// Lets time pass until a deal holds. The power may be cut before: true then, and the stack has started again.
-    fn pass_until(&mut self, end: Instant) -> Result<bool, Broken> {
-        let now = self.engine.now();
-        let is_cut = !self.plan.cuts.is_empty() && self.changes.below(3) == 0;
-        let until = match is_cut {
-            true => now + Span(self.changes.below(end.since(now).0 + 1)),
-            false => end,
-        };
+    /// Takes the events up to `until`.
+    pub(super) fn pass_until(&mut self, until: Instant) -> Result<(), Broken> {
         while self.engine.next_at().is_some_and(|at| at <= until) {
             self.step()?;
         }
         self.engine.advance(until.later(self.engine.now()));
-        if !is_cut {
-            return Ok(false);
-        }
-        self.cut(&Cut { look: true, leg_dies: false, process: false, ..self.plan.cuts[0].clone() })?;
-        Ok(true)
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@
 //! requests belong to a pattern: see [`Hammer`]. What they are is drawn from a generator of their own.
 
 use super::Session;
+use super::drawn::Drawn;
 use crate::verify::oracle::Asked;
 use crate::verify::plan::Hammer;
 use nandu_base::{ByteLen, ByteOffset, Flags, Op, Rng};
@@ -32,9 +33,9 @@ impl Hammering {
     }
 }
 
-impl Session<'_> {
+impl Drawn<'_> {
     /// The next request of the pattern, if the plan has one and it is its turn.
-    pub(super) fn hammer(&mut self) -> Option<(usize, Asked)> {
+    pub(super) fn hammer(&mut self, session: &Session<'_>) -> Option<(usize, Asked)> {
         let hammer = self.plan.hammer?;
         if self.hammering.rng.below(4) == 0 {
             return None;
@@ -45,10 +46,11 @@ impl Session<'_> {
         };
         if self.hammering.left == 0 || self.hammering.at.is_none() {
             let mut rng = self.hammering.rng.clone();
-            let export = rng.below(self.entries.len() as u64) as usize;
-            let limits = &self.entries[export].limits;
+            let export = rng.below(session.entries.len() as u64) as usize;
+            let limits = &session.entries[export].limits;
             let (unit, max_io) = (block(limits), limits.max_io.0);
-            let range = self.steady_range(limits.capacity.0, &mut rng).filter(|range| range.1 >= 4 * unit);
+            let range =
+                self.steady_range(session, limits.capacity.0, &mut rng).filter(|range| range.1 >= 4 * unit);
             let (base, len) = range.filter(|_| max_io >= unit)?;
             let first = rng.below(len / unit - 1);
             (self.hammering.at, self.hammering.left) =
@@ -57,7 +59,7 @@ impl Session<'_> {
         }
         self.hammering.left -= 1;
         let At { export, base, blocks, first: at } = self.hammering.at?;
-        let limits = &self.entries[export].limits;
+        let limits = &session.entries[export].limits;
         let unit = block(limits);
         let most = limits.max_io.0 / unit;
         let two = most >= 2;

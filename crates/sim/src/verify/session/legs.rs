@@ -14,8 +14,8 @@ impl Session<'_> {
     pub(super) fn compare_mirrors(&mut self) -> Result<(), Broken> {
         let mirrors: Vec<(u32, [u32; 2])> = self.watch.mirrors().collect();
         for (mirror, legs) in mirrors {
-            let end = self.engine.now() + self.plan.rest;
-            let quiet = self.idle_until(self.plan.rest, |s| Watch::is_quiet(&s.engine.graph, mirror))?;
+            let end = self.engine.now() + self.ground.rest;
+            let quiet = self.idle_until(self.ground.rest, |s| Watch::is_quiet(&s.engine.graph, mirror))?;
             if !quiet {
                 // Frequent events of others may use up the patience before the time is over, and a fault anywhere may
                 // keep a mirror above busy.
@@ -67,9 +67,9 @@ impl Session<'_> {
         let arrays: Vec<(u32, Vec<u32>)> =
             self.watch.parities().map(|(at, legs)| (at, legs.to_vec())).collect();
         for (array, legs) in arrays {
-            let end = self.engine.now() + self.plan.rest;
+            let end = self.engine.now() + self.ground.rest;
             let quiet =
-                self.idle_until(self.plan.rest, |s| Watch::is_even(&s.engine.graph, array, legs.len()))?;
+                self.idle_until(self.ground.rest, |s| Watch::is_even(&s.engine.graph, array, legs.len()))?;
             if quiet {
                 self.xor_legs(array, &legs)?;
                 continue;

@@ -1,26 +1,22 @@
 //! What operators do meanwhile: they scrub mirrors and parity arrays, swap roles, and replace legs.
 
 use super::{Broken, STALL, Session, broken};
+use crate::verify::case::Chore;
 use nandu_base::{Admin, Counter};
 
 impl Session<'_> {
-    /// Now and then an operator comes. What an array refuses has changed nothing.
-    pub(super) fn may_do_chore(&mut self) -> Result<(), Broken> {
-        let one_in = self.plan.chore_one_in;
-        if one_in == 0 || self.chore_rng.below(one_in) > 0 {
-            return Ok(());
-        }
+    /// An operator comes. What an array refuses has changed nothing, and where there is no such array there is nothing to do.
+    pub(super) fn do_chore_at(&mut self, device: &str, chore: Chore) -> Result<(), Broken> {
         let arrays = self.watch.looked_after();
-        if arrays.is_empty() {
-            return Ok(());
-        }
-        let (array, legs) = &arrays[self.chore_rng.below(arrays.len() as u64) as usize];
-        let leg = self.chore_rng.below(legs.len() as u64) as u8;
-        let admin = match self.chore_rng.below(8) {
-            0..=3 => Admin::Scrub { mends: None },
-            4 => Admin::StopScrub,
-            5 | 6 => Admin::Lead(leg),
-            _ => return self.replace_leg(*array, leg, legs),
+        let found = self.node(device).and_then(|node| arrays.iter().find(|(array, _)| *array == node));
+        let Some((array, legs)) = found else { return Ok(()) };
+        let has = |leg: u8| usize::from(leg) < legs.len();
+        let admin = match chore {
+            Chore::Scrub => Admin::Scrub { mends: None },
+            Chore::StopScrub => Admin::StopScrub,
+            Chore::Lead(leg) if has(leg) => Admin::Lead(leg),
+            Chore::Replace(leg) if has(leg) => return self.replace_leg(*array, leg, legs),
+            Chore::Lead(_) | Chore::Replace(_) => return Ok(()),
         };
         self.do_chore(*array, admin)?;
         Ok(())

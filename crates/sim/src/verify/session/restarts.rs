@@ -2,24 +2,33 @@
 
 use super::{Broken, STARTS, Session, broken, build};
 use crate::engine::{Engine, Media};
+use crate::verify::case::{Close, PowerCut, Tear};
 use crate::verify::judge::Judge;
 use crate::verify::oracle::Oracle;
-use crate::verify::plan::Cut;
-use nandu_base::{Content, Instant, OpenError, OpenOptions, Rng, Span, Window};
+use nandu_base::{Content, Instant, OpenError, OpenOptions, Rng, Span};
 use nandu_stack::Built;
 
+/// What it means that a device is missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Missing {
+    /// A parity array does without one of its legs.
+    Spare,
+    /// A ring held copies only.
+    Copy,
+    /// The only ring is given up.
+    Ring,
+    /// A mirror has another leg; its leader is the first.
+    Half,
+}
+
 impl Session<'_> {
-    /// Cuts the power at a random instant before the next event, and starts again.
-    pub(super) fn cut(&mut self, cut: &Cut) -> Result<(), Broken> {
+    /// Cuts the power before the next event, and starts again.
+    pub(super) fn cut(&mut self, cut: &PowerCut) -> Result<(), Broken> {
         let now = self.engine.now();
         let next = self.engine.next_at().map_or(now, |at| at.later(now));
-        let erasing = if cut.in_an_erase { self.engine.erasing() } else { None };
-        let at = match erasing {
-            Some(Window { start, end }) => start + Span(1 + self.rng.below(end.since(start).0.max(1))),
-            None => now + Span(self.rng.below(next.since(now).0.min(1_000_000_000) + 1)),
-        };
-        self.engine.advance(at.later(now).min(next));
-        let missing = if cut.leg_dies { self.leg_to_miss() } else { None };
+        self.engine.advance((now + cut.delay).min(next));
+        self.tear = cut.tear;
+        let missing = cut.missing.as_deref().and_then(|leg| self.leg_misses(leg));
         if missing.is_none()
             && let Some(ring) = self.given_up.take()
         {
@@ -67,32 +76,37 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// A leg whose loss the device above must bear, if there is one, and whether it is the leader.
-    fn leg_to_miss(&mut self) -> Option<(u32, bool)> {
+    /// Devices of which one may be missing at a start, because the device above must bear that, and what it means.
+    pub(super) fn may_be_missing(&self) -> Option<(Missing, Vec<u32>)> {
         if let Some(legs) = self.watch.spare_legs() {
-            let leg = legs[self.rng.below(legs.len() as u64) as usize];
-            self.watch.misses(leg);
-            // All others must last through the start then; where faults are too frequent for that the leg comes back.
-            return Some((leg, true));
+            return Some((Missing::Spare, legs.to_vec()));
         }
         if let Some(rings) = self.watch.spare_rings() {
-            // That it is missing explains nothing.
-            return Some((rings[self.rng.below(rings.len() as u64) as usize], false));
+            return Some((Missing::Copy, rings.to_vec()));
         }
         if let Some(ring) = self.watch.losable_ring() {
-            self.watch.misses(ring);
-            self.given_up = Some(ring);
-            return Some((ring, false));
+            return Some((Missing::Ring, vec![ring]));
         }
-        let [leader, follower] = self.watch.current_legs()?;
-        let is_leader = self.rng.below(2) == 0;
-        let leg = if is_leader { leader } else { follower };
+        self.watch.current_legs().map(|legs| (Missing::Half, legs.to_vec()))
+    }
+
+    /// The leg of this name is missing, if one of its kind may be; whether it is the leader.
+    fn leg_misses(&mut self, name: &str) -> Option<(u32, bool)> {
+        let (how, legs) = self.may_be_missing()?;
+        let leg = self.node(name).filter(|leg| legs.contains(leg))?;
+        match how {
+            // That it is missing explains nothing.
+            Missing::Copy => return Some((leg, false)),
+            Missing::Ring => self.given_up = Some(leg),
+            Missing::Spare | Missing::Half => {}
+        }
         self.watch.misses(leg);
-        Some((leg, is_leader))
+        // All others of an array must last through the start then; where faults are too frequent for that the leg comes back.
+        Some((leg, how == Missing::Spare || how == Missing::Half && leg == legs[0]))
     }
 
     pub(super) fn rebuilt(&self) -> Built {
-        build(self.plan, self.stack, self.planted, self.tally.crashes + self.tally.recoveries)
+        build(&self.ground, self.stack, self.planted, self.tally.crashes + self.tally.recoveries)
     }
 
     /// Cuts the power and puts new machines onto the media.
@@ -113,7 +127,8 @@ impl Session<'_> {
         self.check()?;
         self.tally.crashes += 1;
         let now = self.engine.now() + Span::from_ms(1);
-        let mut rng = self.rng.fork(self.tally.crashes);
+        let mut rng = self.tear.rng(self.ground.seed, Tear::CUTS).fork(self.tear.number);
+        self.tear.number += 1;
         let built = self.rebuilt();
         self.replace(now, built, |engine| end(engine, &mut rng));
         let sink = self.engine.sink();
@@ -198,17 +213,13 @@ impl Session<'_> {
     }
 
     /// Ends the stack cleanly, or cuts the power on the way, and starts again.
-    pub(super) fn close_and_start(&mut self) -> Result<(), Broken> {
-        self.wait()?;
-        let mut events = if self.rng.below(3) == 0 { self.rng.below(20) } else { u64::MAX };
-        let closed = !self.plan.cuts.is_empty() && !self.engine.close_within(&mut events);
-        if closed {
+    pub(super) fn close_and_start(&mut self, close: Close) -> Result<(), Broken> {
+        self.tear = close.tear;
+        let mut events = close.within.unwrap_or(u64::MAX);
+        if !self.engine.close_within(&mut events) {
             self.look()?;
             self.power_off()?;
         } else {
-            if self.plan.cuts.is_empty() {
-                self.engine.close();
-            }
             self.look()?;
             self.check_leaks()?;
             let complete = self.engine.graph.complete_at();

@@ -2,6 +2,7 @@
 
 mod array_seeds;
 mod canaries;
+mod cases;
 mod controller;
 mod device;
 mod hybrid;
