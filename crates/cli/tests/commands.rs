@@ -356,7 +356,7 @@ fn a_planted_fault_becomes_a_small_case() {
     let path = folder.path().join("case.toml");
     let text = std::fs::read_to_string(&path).expect("a case");
     let as_json = nandu_in(folder.path(), &[&bug[..], &["--shrink", "case.toml", "--json"]].concat());
-    let record: serde_json::Value = serde_json::from_str(&as_json.out).expect("JSON");
+    let record: Value = serde_json::from_str(&as_json.out).expect("JSON");
     assert_eq!(record["case"]["file"], "case.toml", "{record}");
     assert_eq!(record["case"]["requests"], text.matches("ask = ").count(), "{record}");
     assert_eq!(std::fs::read_to_string(&path).expect("a case"), text, "it is the same again");
@@ -367,7 +367,7 @@ fn a_planted_fault_becomes_a_small_case() {
     assert!(fails.err.contains(&format!("{breaks} is broken")), "{breaks}: {}", fails.err);
     let as_json = nandu_in(folder.path(), &["verify", "--case", "case.toml", "--json"]);
     assert_eq!(as_json.code, 1, "{}{}", as_json.out, as_json.err);
-    let record: serde_json::Value = serde_json::from_str(&as_json.out).expect("JSON");
+    let record: Value = serde_json::from_str(&as_json.out).expect("JSON");
     assert_eq!(record["failure"]["invariant"], breaks, "{record}");
     let sound = text.replace("inject_bug = \"ssd.erase-too-early\"\n", "");
     assert_ne!(sound, text);

@@ -171,7 +171,7 @@ impl LogMap {
     /// The pool of a page that is somebody's, and its number there.
     #[inline]
     pub fn home(&self, lpn: u32) -> (u32, u32) {
-        self.find(lpn).expect("only pages that are somebody's are asked for")
+        self.find(lpn).expect("only pages of a tenant are asked for")
     }
 
     /// The same of any page; none where it is nobody's.
