@@ -5,7 +5,7 @@
 use super::deal::{Dealing, not_back, refused};
 use super::{Flash, Planner};
 use crate::blocks::Content;
-use crate::isolation::Part;
+use crate::isolation::{Account, Part};
 use crate::mapping::Mapping;
 use crate::plan::flash::After;
 use crate::{BlockId, Lpn, Ppn};
@@ -78,12 +78,17 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 return not_back();
             }
         }
+        self.end_going(tenant, part, dealing, cx);
+        Ok(())
+    }
+
+    /// Nothing is left of what a tenant gives up: its units are settled, and the table says that the pages are nobody's.
+    pub(super) fn end_going(&mut self, tenant: usize, part: Part, dealing: &Dealing, cx: &mut Cx<'_>) {
         // Before a page is taken for the record: who needs a unit for it could borrow one of these.
         self.set_units(tenant, part.live, dealing);
         let given = self.exec.all_given().later(After::now(cx));
         self.exec.fence(given);
         self.write_table(tenant, Part { going: 0, ..part }, cx);
-        Ok(())
     }
 
     /// Clears every unit of a pool with a version of a page that is going; units that are open are closed before. False when there is no
@@ -189,28 +194,35 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         }
     }
 
-    /// Whether a pool can do with the units that are due to it: what it has lent is back, what it owes is paid, and the rest of its units are erased.
-    fn settle_account(&mut self, pool: u32, due: impl Fn(&mut Self) -> u32, cx: &mut Cx<'_>) -> bool {
-        let turns = 2 * self.blocks.layout().blocks;
+    /// Has back what a pool has lent and pays what it owes; false when that is not possible now.
+    pub(super) fn settle_loans_of(&mut self, pool: u32, cx: &mut Cx<'_>) -> bool {
         self.recall(pool, cx);
-        for _ in 0..turns {
+        for _ in 0..2 * self.blocks.layout().blocks {
             if !self.is_debtor(pool) {
                 break;
             }
             self.pay(pool, cx);
         }
-        let account = {
-            let tenants = self.tenants_mut();
-            tenants.books[pool as usize / tenants.len()].accounts()[tenants.of_pool(pool)]
-        };
-        if account.lent > 0 || account.borrowed > 0 {
+        let account = self.account_of(pool);
+        account.lent == 0 && account.borrowed == 0
+    }
+
+    /// The account of the owner of a pool.
+    pub(super) fn account_of(&mut self, pool: u32) -> Account {
+        let tenants = self.tenants_mut();
+        tenants.books[pool as usize / tenants.len()].accounts()[tenants.of_pool(pool)]
+    }
+
+    /// Whether a pool can do with the units that are due to it: what it has lent is back, what it owes is paid, and the rest of its units are erased.
+    fn settle_account(&mut self, pool: u32, due: impl Fn(&mut Self) -> u32, cx: &mut Cx<'_>) -> bool {
+        if !self.settle_loans_of(pool, cx) {
             return false;
         }
+        let turns = 2 * self.blocks.layout().blocks;
         // A unit that is erased may come to its end, and the account change with it.
         let too_many = |plan: &mut Self| {
             let units = due(plan);
-            let tenants = plan.tenants_mut();
-            let account = tenants.books[pool as usize / tenants.len()].accounts()[tenants.of_pool(pool)];
+            let account = plan.account_of(pool);
             let keep = if units == 0 { 0 } else { plan.host.urgent + 1 };
             (account.allocated.saturating_sub(units), keep)
         };

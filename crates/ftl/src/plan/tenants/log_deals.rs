@@ -13,7 +13,7 @@
 
 use super::deal::{Dealing, not_back};
 use super::{Flash, Planner};
-use crate::isolation::{Part, Table};
+use crate::isolation::Table;
 use crate::log_block::map::NOBODY;
 use crate::log_block::{Homes, LogQuota};
 use crate::mapping::Mapping;
@@ -121,8 +121,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let logical = logs.logical_blocks(pages, dealing.groups, dealing.pages);
         let share = dealing.share(pages).blocks;
         let many = if logical == 0 { 0 } else { logs.quota.logs(share, logical).unwrap_or(logs.quota.least) };
-        let tenants = self.tenants_mut();
-        let account = tenants.books[pool as usize / tenants.len()].accounts()[tenants.of_pool(pool)];
+        let account = self.account_of(pool);
         let more = i64::from(account.borrowed) - i64::from(account.lent);
         self.log_mut().resize(pool, logical, many, more as i32);
     }
@@ -186,10 +185,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 return not_back();
             }
         }
-        self.set_units(tenant, part.live, dealing);
-        let given = self.exec.all_given().later(After::now(cx));
-        self.exec.fence(given);
-        self.write_table(tenant, Part { going: 0, ..part }, cx);
+        self.end_going(tenant, part, dealing, cx);
         Ok(())
     }
 
@@ -202,31 +198,18 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         due: impl Fn(&mut Self) -> u32,
         cx: &mut Cx<'_>,
     ) -> bool {
-        let turns = 2 * self.blocks.layout().blocks;
-        self.recall(pool, cx);
-        for _ in 0..turns {
-            if !self.is_debtor(pool) {
-                break;
-            }
-            self.pay(pool, cx);
-        }
-        let account = |plan: &mut Self| {
-            let tenants = plan.tenants_mut();
-            tenants.books[pool as usize / tenants.len()].accounts()[tenants.of_pool(pool)]
-        };
-        let settled = account(self);
-        if settled.lent > 0 || settled.borrowed > 0 {
+        if !self.settle_loans_of(pool, cx) {
             return false;
         }
         self.fit_logs(pool, pages, dealing);
         // A block that is erased may come to its end, and the account change with it.
         let is_short = |plan: &mut Self| {
-            let units = due(plan);
+            let (units, allocated) = (due(plan), plan.account_of(pool).allocated);
             let map = plan.log().pool(pool);
             let (free, needed) = (map.region().free(), if units == 0 { 0 } else { map.free_needed() });
-            free < account(plan).allocated.saturating_sub(units) + needed
+            free < allocated.saturating_sub(units) + needed
         };
-        for _ in 0..turns {
+        for _ in 0..2 * self.blocks.layout().blocks {
             if !is_short(self) || !self.give_log_up(pool, TenantId::SYSTEM, cx) {
                 break;
             }

@@ -138,14 +138,16 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 }
             }
         }
-        for (group, books) in (0..).zip(&tenants.books) {
-            let each: Vec<u32> = books.accounts().iter().map(|account| account.allocated).collect();
-            let due = self.due_in(group);
-            if each != due {
-                let what =
-                    format!("in group {group} tenants have {each:?} blocks, and {due:?} are due to them");
-                return Err(Violation { invariant: "I-7", what });
-            }
+        (0..).zip(&tenants.books).try_for_each(|(group, books)| self.check_due(group, books))
+    }
+
+    /// The part of I-7 about accounts: each tenant has what is due to it.
+    fn check_due(&self, group: u32, books: &Books) -> Result<(), Violation> {
+        let each: Vec<u32> = books.accounts().iter().map(|account| account.allocated).collect();
+        let due = self.due_in(group);
+        if each != due {
+            let what = format!("in group {group} tenants have {each:?} units, and {due:?} are due to them");
+            return Err(Violation { invariant: "I-7", what });
         }
         Ok(())
     }
@@ -161,13 +163,8 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let there =
             self.blocks.layout().plane_blocks(group).filter(|block| free.contains(block)).count() as u32;
         let good = self.blocks.good_blocks(group * self.blocks.pools_per_plane());
-        let each: Vec<u32> = books.accounts().iter().map(|account| account.allocated).collect();
-        let due = self.due_in(group);
-        if each != due {
-            let what = format!("in group {group} tenants have {each:?} units, and {due:?} are due to them");
-            return Err(Violation { invariant: "I-7", what });
-        }
-        let given: u32 = each.iter().sum();
+        self.check_due(group, books)?;
+        let given: u32 = books.accounts().iter().map(|account| account.allocated).sum();
         let owned: u32 = erased.iter().sum();
         if given > good || owned + (good - given) != there {
             let what = format!(
