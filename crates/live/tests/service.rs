@@ -196,7 +196,8 @@ fn figures_are_told_over_http_whatever_a_client_there_does() {
     assert_eq!(prometheus::flaws(page), Vec::<String>::new());
     stopper.stop();
     thread.join().expect("no panic").expect("a clean end");
-    assert!(std::net::TcpStream::connect(&address).is_err(), "nobody listens any more");
+    // A child of another test holds every descriptor of this process until it runs its program.
+    common::wait_for("the port to be free", || std::net::TcpStream::connect(&address).is_err().then_some(()));
 }
 
 #[test]
