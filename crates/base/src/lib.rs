@@ -26,6 +26,7 @@ pub mod part;
 pub mod path;
 pub mod payload;
 pub mod policy;
+pub mod redundancy;
 pub mod registry;
 pub mod request;
 pub mod rng;
@@ -56,6 +57,7 @@ pub use part::Part;
 pub use path::{CriticalPath, Phase};
 pub use payload::{Content, Payload, PayloadPool, Sector, Stamp};
 pub use policy::{Chosen, Declaration, Declared, Family, Policy, ReadOptions};
+pub use redundancy::{Absence, Children, Redundancy};
 pub use registry::{
     BuildContext, BuildError, DeviceConfig, Kind, Plant, Precondition, Registry, TenantShare,
 };

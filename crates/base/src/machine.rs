@@ -26,6 +26,7 @@ use crate::energy::{EnergyPart, WearRegion};
 use crate::flash_map::FlashMap;
 use crate::medium::MediumSpec;
 use crate::node::Peek;
+use crate::redundancy::Redundancy;
 use crate::registry::TenantShare;
 use crate::request::{Op, ReqId, TenantId};
 use crate::tenancy::{Deal, DealError, Dealt, TenantSpace};
@@ -298,6 +299,11 @@ pub trait Machine: Send {
 
     /// How safely it holds its data, if it is built to bear a loss.
     fn health(&self) -> Option<Health> {
+        None
+    }
+
+    /// What the loss of its children means, of a machine that does not simply need all of them.
+    fn redundancy(&self) -> Option<Redundancy> {
         None
     }
 

@@ -66,8 +66,6 @@ impl MapOptions for Wrong {
 struct WrongMap(PageMap, Wrong);
 
 impl Mapping for WrongMap {
-    const PAGED: bool = false;
-
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
         self.0.get(lpn)
     }

@@ -4,9 +4,9 @@ use crate::figures::Counts;
 use crate::machine::{Hybrid, IDLE, Phase, TAGS, Tag};
 use crate::region_map::ranges;
 use nandu_base::{
-    Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind,
-    Health, Instant, Limits, Machine, Op, OpenError, OpenOptions, Peek, RamPower, ReqId, Span, Step,
-    TimerKey, Violation,
+    Absence, Admin, AdminError, ByteLen, ByteOffset, ChildUse, Children, Counter, Cx, DeviceEvent,
+    EnergyPart, ErrorKind, Health, Instant, Limits, Machine, Op, OpenError, OpenOptions, Peek, RamPower,
+    Redundancy, ReqId, Span, Step, TimerKey, Violation,
 };
 
 impl Machine for Hybrid {
@@ -169,6 +169,21 @@ impl Machine for Hybrid {
 
     fn needs_child(&self, child: u8) -> bool {
         self.may_lose_rings() && self.phase == Phase::Running && (child == self.disk || self.has_rings())
+    }
+
+    /// It stands on the disk, and on its rings unless they hold copies only.
+    fn redundancy(&self) -> Option<Redundancy> {
+        let children = usize::from(self.disk) + 1;
+        let disk = Children::first(children).without(Children::first(children - 1));
+        let members = if self.is_through() { disk } else { Children::first(children) };
+        let absence = match (self.is_through(), self.may_lose_rings()) {
+            (true, _) => Absence::Copy,
+            (false, true) => Absence::GivenUp,
+            (false, false) => Absence::None,
+        };
+        let enough = members.count();
+        let none = Redundancy::none(children);
+        Some(Redundancy { members, enough, complete: members, settles: true, absence, ..none })
     }
 
     fn child_use(&self, child: u8) -> Option<ChildUse> {

@@ -168,8 +168,6 @@ fn page_of(word: u32) -> Option<Ppn> {
 }
 
 impl Mapping for Clock {
-    const PAGED: bool = true;
-
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
         match self.cached(lpn) {
             Some(slot) => page_of(self.slots[slot].words[(lpn.0 - self.slots[slot].first) as usize]),

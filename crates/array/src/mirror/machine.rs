@@ -7,9 +7,9 @@ use super::member::Proc;
 use super::region_map::D;
 use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, SCRUB, STALL, Tag, WAIT};
 use nandu_base::{
-    Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits,
-    Machine, Maintenance, MaintenanceKind, Op, OpenOptions, Peek, Place, ReqId, Span, Step, TimerKey,
-    Violation,
+    Absence, Admin, AdminError, ByteLen, ByteOffset, ChildUse, Children, Counter, Cx, DeviceEvent, ErrorKind,
+    Health, Limits, Machine, Maintenance, MaintenanceKind, Op, OpenOptions, Peek, Place, Redundancy, ReqId,
+    Span, Step, TimerKey, Violation,
 };
 
 impl Machine for Mirror {
@@ -122,6 +122,29 @@ impl Machine for Mirror {
 
     fn health(&self) -> Option<Health> {
         self.standing()
+    }
+
+    fn redundancy(&self) -> Option<Redundancy> {
+        let (c, leads) = (&self.count, |leg| leg == self.leader);
+        let lacks_nothing = |leg| self.is_member(leg) && (leads(leg) || self.stale.count() == 0);
+        let complete = Children::of(2, lacks_nothing);
+        let absence = match complete.count() {
+            2 => Absence::Follower { leader: self.leader as u8 },
+            _ => Absence::None,
+        };
+        let are_members = self.is_member(0) && self.is_member(1);
+        Some(Redundancy {
+            enough: 1,
+            complete,
+            // A leg that is too far behind for its limits goes on alone too.
+            shaken: c.swaps > 0 || c.timeouts != [0, 0] || c.degrades > 0,
+            settles: true,
+            absence,
+            in_order: true,
+            at_rest: are_members && self.stale.count() == 0 && self.legs[self.leader].map.count_d() == 0,
+            departures: c.solos,
+            ..Redundancy::none(2)
+        })
     }
 
     fn maintenance(&self, out: &mut Vec<Maintenance>) {

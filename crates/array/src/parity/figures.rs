@@ -34,15 +34,19 @@ pub(super) struct Counts {
 }
 
 impl Parity {
+    /// Legs that are rebuilt, and durably called so.
+    pub(super) fn full_legs(&self) -> usize {
+        let data = self.geometry.data;
+        self.legs.iter().filter(|l| l.durable == data && l.recorded == data).count()
+    }
+
     /// Every figure, in a stated order.
     pub(super) fn put_figures(&self, out: &mut Vec<Counter>) {
         let c = &self.count;
-        let data = self.geometry.data;
-        let full = self.legs.iter().filter(|l| l.durable == data && l.recorded == data).count() as u64;
         for (name, value) in [
             // Not while it starts, the first time or anew: the journal may not be replayed yet.
             ("is_serving", u64::from(self.run == Run::Running)),
-            ("full_legs", full),
+            ("full_legs", self.full_legs() as u64),
             ("legs_on_record", u64::from(self.members.settled == self.members.version)),
             ("legs_missing", self.legs.iter().filter(|l| !l.is_in()).count() as u64),
             ("bytes_to_rebuild", self.bytes_to_rebuild()),

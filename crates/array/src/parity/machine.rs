@@ -5,9 +5,9 @@ use super::layout::PAGE;
 use super::piece::{Answer, Kind, Phase, Piece};
 use super::{NONE, Parity, Run, SCRUB, STALL, Tag, bits};
 use nandu_base::{
-    Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits,
-    Machine, Maintenance, MaintenanceKind, Op, OpenOptions, Peek, Place, ReqId, Span, Step, TimerKey,
-    Violation,
+    Absence, Admin, AdminError, ByteLen, ByteOffset, ChildUse, Children, Counter, Cx, DeviceEvent, ErrorKind,
+    Health, Limits, Machine, Maintenance, MaintenanceKind, Op, OpenOptions, Peek, Place, Redundancy, ReqId,
+    Span, Step, TimerKey, Violation,
 };
 
 impl Machine for Parity {
@@ -123,6 +123,33 @@ impl Machine for Parity {
 
     fn health(&self) -> Option<Health> {
         self.standing()
+    }
+
+    fn redundancy(&self) -> Option<Redundancy> {
+        let (c, legs) = (&self.count, self.legs.len());
+        let is_whole = self.full_legs() == legs;
+        let none = Redundancy::none(legs);
+        // Without a journal it does not promise to bear the loss of a leg together with a cut.
+        let bears_both = is_whole && self.journal.len() > 0;
+        let written =
+            c.full_stripe_writes + c.read_modify_writes + c.reconstruct_writes + c.parityless_writes;
+        Some(Redundancy {
+            enough: none.enough - 1,
+            // What one leg lacks none of the others can do without.
+            complete: if is_whole { none.members } else { Children::NONE },
+            shaken: c.timeouts > 0,
+            keeps: true,
+            absence: if bears_both { Absence::Any } else { Absence::None },
+            // Not while it starts, the first time or anew: the journal may not be replayed yet.
+            at_rest: is_whole
+                && self.run == Run::Running
+                && self.bytes_to_rebuild() == 0
+                && self.lost.len() == 0
+                && self.pieces.len() == self.free_pieces.len(),
+            changes: written + c.repairs + c.rebuilt_bytes + c.legs_lost + c.scrub.mended_bytes,
+            departures: if self.members.settled == self.members.version { c.legs_lost } else { 0 },
+            ..none
+        })
     }
 
     fn maintenance(&self, out: &mut Vec<Maintenance>) {

@@ -132,12 +132,13 @@ impl<C: MapOptions> AnyPages for C {
         given: Given<'_>,
         cx: &BuildContext<'_>,
     ) -> Result<Box<dyn Machine>, BuildError> {
+        let map = self.build(given)?;
         assert_eq!(
             self.paged().is_some(),
-            <C::Map as Mapping>::PAGED,
+            map.store().is_some(),
             "the options of a map on the flash, and of no other, say how it is paged: {self:?}"
         );
-        config.assemble(drive, self.build(given)?, cx)
+        config.assemble(drive, map, cx)
     }
 }
 

@@ -294,12 +294,15 @@ impl LogMap {
 }
 
 impl Mapping for LogMap {
-    const PAGED: bool = false;
-
     #[inline]
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
         let (pool, local) = self.find(lpn.0)?;
         self.pool(pool).region().at(local).map(|spot| self.ppn(pool, spot))
+    }
+
+    #[inline(always)]
+    fn lookup_cached(&mut self, lpn: Lpn) -> Option<Option<Ppn>> {
+        Some(self.get(lpn))
     }
 
     fn set(&mut self, _lpn: Lpn, _ppn: Ppn) -> Option<Ppn> {

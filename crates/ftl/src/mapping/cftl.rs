@@ -344,7 +344,6 @@ fn run_after(runs: &[Run], at: u32) -> u32 {
 }
 
 impl Mapping for Cftl {
-    const PAGED: bool = true;
     const GATHERS: bool = true;
 
     fn get(&self, lpn: Lpn) -> Option<Ppn> {

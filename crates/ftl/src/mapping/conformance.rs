@@ -281,7 +281,7 @@ impl<M: Mapping + Clone + Debug> World<M> {
 
     /// All is written back, and on the flash.
     pub fn finish(mut self) {
-        if !M::PAGED {
+        if self.map.store().is_none() {
             return;
         }
         self.map.write_back_all(&mut self.ops);
@@ -310,11 +310,6 @@ pub fn run<C: MapOptions>(options: &C, seed: u64)
 where
     C::Map: Clone + Debug,
 {
-    assert_eq!(
-        options.paged().is_some(),
-        C::Map::PAGED,
-        "a map on the flash, and no other, says how it is paged"
-    );
     assert!(C::Map::GATHERS || !options.gathers(), "a map that gathers says so in its type");
     for is_owned in [false, true] {
         let mut rng = Rng::new(seed).fork(u64::from(is_owned));
@@ -323,6 +318,11 @@ where
         let shape = shape(is_owned);
         let given = Given { shape, block_pages: BLOCK, unsettled_max: UNSETTLED, seed, planted: &|_| false };
         let map = options.build(given).unwrap_or_else(|error| panic!("{options:?}: {error}"));
+        assert_eq!(
+            options.paged().is_some(),
+            map.store().is_some(),
+            "a map on the flash, and no other, says how it is paged"
+        );
         let mut world = World::new(map);
         world.unsettled_max = UNSETTLED.into();
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -336,8 +336,6 @@ impl Dftl {
 }
 
 impl Mapping for Dftl {
-    const PAGED: bool = true;
-
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
         match self.index[lpn.0 as usize] {
             0 => self.store.uncached(lpn),

@@ -81,9 +81,6 @@ impl MapOps {
 
 /// A scheme of translation. The defaults are those of a map that is in RAM as a whole.
 pub trait Mapping: Send {
-    /// Whether entries are fetched from and written to translation pages.
-    const PAGED: bool;
-
     /// Whether it may ask for logical blocks to be gathered ([`switching`]).
     const GATHERS: bool = false;
 
@@ -201,7 +198,7 @@ pub trait Mapping: Send {
         self.reset();
     }
 
-    /// The translation pages of a demand-paged scheme, and its figures.
+    /// The translation pages of a demand-paged scheme, and its figures. A map that has none is in RAM as a whole.
     fn store(&self) -> Option<&Store> {
         None
     }

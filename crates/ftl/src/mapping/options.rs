@@ -11,7 +11,8 @@ pub trait MapOptions: Debug + Send + Sync + 'static {
     /// The map.
     type Map: Mapping + 'static;
 
-    /// Its options as a map on the flash; `None` for one that is in RAM as a whole. The answer is that of [`Mapping::PAGED`].
+    /// Its options as a map on the flash; `None` for one that is in RAM as a whole. So the map has a
+    /// [`Mapping::store`] of translation pages, or none.
     fn paged(&self) -> Option<&PagedOptions> {
         None
     }

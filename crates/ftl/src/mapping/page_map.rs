@@ -64,8 +64,6 @@ impl PageMap {
 }
 
 impl Mapping for PageMap {
-    const PAGED: bool = false;
-
     #[inline]
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
         page_of(self.entries[lpn.0 as usize]).or_else(|| self.unentered(lpn))
@@ -100,6 +98,16 @@ impl Mapping for PageMap {
 
     fn reset(&mut self) {
         *self = PageMap::new(self.len());
+    }
+
+    #[inline(always)]
+    fn lookup_cached(&mut self, lpn: Lpn) -> Option<Option<Ppn>> {
+        Some(self.get(lpn))
+    }
+
+    #[inline(always)]
+    fn update_cached(&mut self, lpn: Lpn, to: Ppn) -> Option<Option<Ppn>> {
+        Some(self.set(lpn, to))
     }
 
     #[inline]

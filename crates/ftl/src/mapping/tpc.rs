@@ -356,8 +356,6 @@ impl Tpc {
 }
 
 impl Mapping for Tpc {
-    const PAGED: bool = true;
-
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
         match self.directory[self.store.shape.tp(lpn).0 as usize] {
             Td::Tci(_) => page_of(self.images[lpn.0 as usize]),

@@ -310,8 +310,6 @@ impl Tpftl {
 }
 
 impl Mapping for Tpftl {
-    const PAGED: bool = true;
-
     fn begin(&mut self, end: Lpn) {
         self.request_end = end.0;
     }

@@ -93,6 +93,11 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     fn choose_new_victim(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> bool {
         if let Some(victim) = self.cold_victim(plane, cause, cx) {
             self.begin_clearing(plane, victim);
+            if self.clearing[plane as usize].empty {
+                return true;
+            }
+            // What is left of the block that it moves to is given up: nothing is gained.
+            self.leveller.gains_nothing(plane);
             let to = self.blocks.open_free_most_worn(plane, self.seq + 1);
             let to = to.expect("a block is cleared for its wear while two are free");
             self.exec.opened(to);

@@ -212,11 +212,10 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         cx: &mut Cx<'_>,
     ) -> bool {
         let Taken { ppn, plane, low } = self.take_host_page(cause, cx);
-        let known = self.enter_before(lpn, ppn, after, cause, cx);
+        let older = self.enter_whole(lpn, ppn, after, cause, cx);
         let waits = self.waits_for_entries();
         let mut is_placed = false;
         if self.exec.holds_back() || waits && *after != After::now(cx) {
-            let older = self.enter_behind(lpn, ppn, known);
             let pieces = pieces.get_or_insert_with(|| Pieces::new(whose, cx, cause, Work::Write));
             pieces.after = *after;
             let after = if waits { *after } else { After::now(cx) };
@@ -227,7 +226,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             let placed = self.exec.program_at_once(ppn, plane, group, run);
             self.seq += 1;
             self.blocks.programmed(ppn, Content::Data(lpn));
-            if let Some(old) = self.enter_behind(lpn, ppn, known) {
+            if let Some(old) = older {
                 let unit = self.blocks.invalidate(old);
                 self.exec.keep_behind(unit, placed);
                 self.forget_old(old);

@@ -78,6 +78,11 @@ impl Leveller {
         self.gained[plane as usize] += u64::from(pages);
     }
 
+    /// Clearing the block that was begun last in the plane gains none.
+    pub fn gains_nothing(&mut self, plane: u32) {
+        self.gained[plane as usize] = 0;
+    }
+
     /// Erases that two blocks of a plane may differ by.
     pub fn spread(&self) -> u32 {
         self.spread

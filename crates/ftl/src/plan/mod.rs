@@ -212,7 +212,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let Parts { host, map, mut paging, mut blocks, exec, turns, policy, leveller, tenants, streams, slc } =
             parts;
         let (planes, is_log) = (blocks.planes.len(), map.log_blocks().is_some());
-        let has_map_pages = map.translation_pages() > 0;
+        let has_map_pages = map.store().is_some();
         let claimed = paging.claim(&mut blocks);
         assert!(claimed, "a geometry that was checked has blocks for the map");
         if let Some(tables) = tenants.as_ref().and_then(|tenants| tenants.tables.as_ref()) {

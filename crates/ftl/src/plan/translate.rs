@@ -13,8 +13,8 @@
 //! With `data_program = "at-once"` a whole page does not wait: its place is known, and the entry is needed only to say which page is
 //! superseded. The request ends when both are there.
 //!
-//! *A map in RAM* answers at once: each function here says so at compile time (`M::PAGED`), and no other file asks which of the two a map is. What is left
-//! to ask is whether there are translation pages, at starts and in checks.
+//! *A map in RAM* takes the same way: it answers at once, asks for no translation page, and so nothing waits for it. What is left to ask is
+//! whether it has translation pages (`has_map_pages`), which the compiler knows one in RAM not to have.
 //!
 //! A data page that waits for a translation page holds no die meanwhile: it gets its place there when the translation page has come.
 
@@ -81,14 +81,6 @@ impl Paging {
     /// Whether the block holds checkpoints.
     pub fn is_anchor(&self, block: BlockId) -> bool {
         self.keeper.as_ref().is_some_and(|keeper| keeper.anchors.owns(block))
-    }
-
-    /// The entry of a page changes in RAM.
-    #[inline]
-    fn touched(&mut self, lpn: Lpn) {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.touched.push(lpn.0);
-        }
     }
 
     /// Forgets everything that a loss of power takes.
@@ -266,10 +258,20 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         self.paging.area.superseded(from);
     }
 
+    /// The entry of a page changes in RAM.
+    #[inline(always)]
+    fn entry_changes(&mut self, lpn: Lpn) {
+        if self.has_map_pages()
+            && let Some(keeper) = &mut self.paging.keeper
+        {
+            keeper.touched.push(lpn.0);
+        }
+    }
+
     /// When the entry of `lpn` is in RAM, which is not before `after`.
     #[inline(always)]
     fn entry_comes(&mut self, lpn: Lpn, after: After) -> After {
-        if self.exec.entries_are_there(after) {
+        if !self.has_map_pages() || self.exec.entries_are_there(after) {
             return after;
         }
         self.exec.entry_comes(self.map.tp(lpn), after)
@@ -293,9 +295,6 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         cause: TenantId,
         cx: &mut Cx<'_>,
     ) -> Option<Ppn> {
-        if !M::PAGED {
-            return self.map.get(lpn);
-        }
         let (at, known) = match self.map.lookup_cached(lpn) {
             Some(at) => (at, self.entry_comes(lpn, *after)),
             None => self.look_up(lpn, *after, cause, cx),
@@ -316,20 +315,21 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     /// Whether pages that are programmed wait for their entries.
     #[inline(always)]
     pub(super) fn waits_for_entries(&self) -> bool {
-        M::PAGED && !self.paging.programs_at_once
+        self.has_map_pages() && !self.paging.programs_at_once
     }
 
-    /// The page at `old` is known to be superseded: a map that is partly on the flash is not asked about it again.
+    /// The page at `old` is known to be superseded: a map that is partly on the flash is not asked about it again. One in RAM tells for less than a mark
+    /// of a page far away would cost.
     #[inline(always)]
     pub(super) fn forget_old(&mut self, old: Ppn) {
-        if M::PAGED {
+        if self.has_map_pages() {
             self.blocks.forget(old);
         }
     }
 
-    /// Enters that a whole page lies at `ppn` now; returns where it lay, for [`enter_behind`](Planner::enter_behind) to say. `after` is when that is known.
+    /// Enters that a whole page lies at `ppn` now; returns where it lay, as far as that is known. `after` is when it is.
     #[inline(always)]
-    pub(super) fn enter_before(
+    pub(super) fn enter_whole(
         &mut self,
         lpn: Lpn,
         ppn: Ppn,
@@ -337,10 +337,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         cause: TenantId,
         cx: &mut Cx<'_>,
     ) -> Option<Ppn> {
-        if !M::PAGED {
-            return None;
-        }
-        self.paging.touched(lpn);
+        self.entry_changes(lpn);
         let (old, known) = match self.map.update_cached(lpn, ppn) {
             Some(old) => (old, *after),
             None => self.enter_uncached(lpn, ppn, *after, cause, cx),
@@ -348,12 +345,6 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let known = self.entry_comes(lpn, known);
         self.goes_on_after(known, after);
         old
-    }
-
-    /// Where the page lay, once it is given to the dies: a map in RAM is told then, for nothing waits for its answer.
-    #[inline(always)]
-    pub(super) fn enter_behind(&mut self, lpn: Lpn, ppn: Ppn, known: Option<Ppn>) -> Option<Ppn> {
-        if M::PAGED { known } else { self.map.set(lpn, ppn) }
     }
 
     #[inline(never)]
@@ -387,11 +378,11 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         } else if is_part {
             base = self.map.get(lpn);
         }
-        self.paging.touched(lpn);
+        self.entry_changes(lpn);
         let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
         let after = self.run_map_ops(after, pieces.cause, cx);
         let after = self.entry_comes(lpn, after);
-        if M::PAGED && (is_part || self.exec.group() != issued || after != pieces.after) {
+        if self.exec.group() != issued || after != pieces.after {
             // Pages that begin at different times share no array operation, nor does one share it with a translation page
             // that was read for collection before.
             self.exec.begin_group();
@@ -403,7 +394,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     /// Unmaps a page.
     pub(super) fn unmap(&mut self, lpn: Lpn, pieces: &mut Pieces<F>, cx: &mut Cx<'_>) {
         self.note_asker(lpn, pieces.cause);
-        self.paging.touched(lpn);
+        self.entry_changes(lpn);
         let old = self.map.update(lpn, None, &mut self.paging.ops);
         pieces.after = self.run_map_ops(pieces.after, pieces.cause, cx);
         self.trimmed(lpn, old);
@@ -411,39 +402,26 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     }
 
     /// Whether a page that counts as valid is, for collection.
-    #[inline(always)]
-    pub(super) fn is_live(&mut self, lpn: Lpn, ppn: Ppn, cause: TenantId, cx: &mut Cx<'_>) -> bool {
-        if M::PAGED { self.ask_if_live(lpn, ppn, cause, cx) } else { self.map.is_at(lpn, ppn) }
-    }
-
     #[inline(never)]
-    fn ask_if_live(&mut self, lpn: Lpn, ppn: Ppn, cause: TenantId, cx: &mut Cx<'_>) -> bool {
+    pub(super) fn is_live(&mut self, lpn: Lpn, ppn: Ppn, cause: TenantId, cx: &mut Cx<'_>) -> bool {
         let live = self.map.is_live(lpn, ppn, &mut self.paging.ops);
         self.run_map_ops(After::now(cx), cause, cx);
         live
     }
 
     /// Tells the map that a page has moved.
-    #[inline(always)]
-    pub(super) fn relocate(&mut self, lpn: Lpn, from: Ppn, to: Ppn, cause: TenantId, cx: &mut Cx<'_>) {
-        if M::PAGED {
-            self.relocate_paged(lpn, from, to, cause, cx);
-        } else {
-            self.map.set(lpn, to);
-        }
-    }
-
     #[inline(never)]
-    fn relocate_paged(&mut self, lpn: Lpn, from: Ppn, to: Ppn, cause: TenantId, cx: &mut Cx<'_>) {
-        self.blocks.forget(from);
-        self.paging.touched(lpn);
+    pub(super) fn relocate(&mut self, lpn: Lpn, from: Ppn, to: Ppn, cause: TenantId, cx: &mut Cx<'_>) {
+        self.forget_old(from);
+        self.entry_changes(lpn);
         self.map.relocate(lpn, to, &mut self.paging.ops);
         self.run_map_ops(After::now(cx), cause, cx);
     }
 
-    /// Whether the map has translation pages on the flash.
+    /// Whether the map has translation pages on the flash. The compiler knows that one in RAM has none.
+    #[inline(always)]
     pub fn has_map_pages(&self) -> bool {
-        self.map.translation_pages() > 0
+        self.map.store().is_some()
     }
 
     /// Writes all changed entries, at a clean end.

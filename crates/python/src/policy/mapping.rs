@@ -405,8 +405,6 @@ impl Instance {
 }
 
 impl Mapping for Instance {
-    const PAGED: bool = true;
-
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
         place_of(self.state().truth[lpn.0 as usize]).map(Ppn)
     }

@@ -47,9 +47,11 @@ pub(super) fn caught<R>(doing: String, work: impl FnOnce() -> R) -> Result<R, Vi
 
 /// The invariants that machines assert in words, as `name: what happened`.
 fn violation(text: String) -> Violation {
-    let word = text.split(':').next().unwrap_or_default();
-    let named = NAMED.iter().find(|name| **name == word);
-    Violation { invariant: named.copied().unwrap_or("panic"), what: text }
+    let named = text.split_once(": ").and_then(|(word, what)| {
+        let name = NAMED.iter().find(|name| **name == word)?;
+        Some(Violation { invariant: name, what: what.to_string() })
+    });
+    named.unwrap_or(Violation { invariant: "panic", what: text })
 }
 
 const NAMED: &[&str] = &[
@@ -59,6 +61,9 @@ const NAMED: &[&str] = &[
     "I-4",
     "I-5",
     "I-6",
+    "I-7",
+    "I-8",
+    "I-12",
     "I-13",
     "I-14",
     "I-16",
@@ -94,3 +99,16 @@ const NAMED: &[&str] = &[
     "journal_before_place",
     "parity_before_rebuild",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_names_its_invariant_once() {
+        let found = violation("I-20: page 7 is erased too early".into());
+        assert_eq!((found.invariant, &found.what[..]), ("I-20", "page 7 is erased too early"));
+        let found = violation("index 3: out of range".into());
+        assert_eq!((found.invariant, &found.what[..]), ("panic", "index 3: out of range"));
+    }
+}

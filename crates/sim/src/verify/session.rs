@@ -17,7 +17,7 @@ use super::case::{Case, Close, Ground, Step, Tear, What, When};
 use super::judge::Judge;
 use super::oracle::{Asked, Oracle};
 use super::plan::Plan;
-use super::watch::{Watch, check_charges, holds_copies};
+use super::watch::{Watch, check_charges, injects, redundancy};
 use crate::engine::{Engine, Media, Submission};
 use nandu_base::{
     ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenOptions, Payload, Rng, Span,
@@ -523,21 +523,22 @@ fn fresh(built: &Built) -> Media {
     media
 }
 
-/// Whether what is acknowledged is durable: a device that stands alone and has no volatile cache says so, and a hybrid disk
-/// of which no member fails.
+/// Whether what is acknowledged is durable: a device that stands alone and has no volatile cache says so, and one that
+/// settles what it holds, of which no member fails.
 fn keeps_writes(built: &Built) -> bool {
     let root = built.parts.last().filter(|part| !part.machine.limits().volatile_cache);
     root.is_some_and(|part| {
         let top = built.parts.len() as u32 - 1;
-        top == 0 || part.kind == "hybrid" && !may_fail(built, top)
+        let said = redundancy(&*part.machine, part.children.len());
+        top == 0 || said.settles && !said.bears_a_loss() && !may_fail(built, top)
     })
 }
 
 /// Whether something fails on which this device depends.
 fn may_fail(built: &Built, node: u32) -> bool {
     let part = &built.parts[node as usize];
-    let from = if holds_copies(&*part.machine) { part.children.len() - 1 } else { 0 };
-    part.kind == "fault" || part.children[from..].iter().any(|&child| may_fail(built, child))
+    let members = redundancy(&*part.machine, part.children.len()).members;
+    injects(&*part.machine) || members.iter().any(|child| may_fail(built, part.children[child]))
 }
 
 /// The machines that stand on `ground`. Each session draws its faults anew.

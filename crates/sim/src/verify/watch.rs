@@ -1,64 +1,67 @@
 //! What a run of a seed knows about its stack: which failures are explained, and when data may be lost.
 //!
-//! - *Failures.* A request of the host may fail only when a `fault` below has injected an error or lost its device. A
-//!   `mirror` makes up for that while the other leg is a member that lacks nothing, and has no error of its own at the same moment or before.
-//!   A `parity` array makes up for one leg while all others are rebuilt.
-//! - *Losses.* A `fault` that loses its device loses what is not flushed there. The host may see that unless a `mirror`
-//!   above has the data on its other leg: that leg must be a member that lacks nothing, and not be lost at the same moment.
-//!   A `parity` array with a journal has made durable whatever it has acknowledged, so nothing below it excuses a loss.
-//! - *Rings that hold copies* only excuse nothing.
+//! - *Failures.* A request of the host may fail only when a `fault` below has injected an error or lost its device. A machine that bears a loss
+//!   ([`Redundancy`]) makes up for that while members that lack nothing, and have no error of their own at the same moment or before, are enough.
+//! - *Losses.* A `fault` that loses its device loses what is not flushed there. The host may see that unless a machine
+//!   above has the data elsewhere: on members that lack nothing, and are not lost at the same moment.
+//!   A machine that keeps whatever it has acknowledged excuses no loss.
+//! - *Copies* excuse nothing.
 
 use super::judge::ASIDE;
-use nandu_base::{Counter, EnergyPart, Instant, Machine, Request, Resource, Span, State, Violation, Work};
-use nandu_stack::{Built, Graph};
+use nandu_base::{
+    Absence, ChildUse, Children, Counter, EnergyPart, Instant, Machine, Redundancy, Request, Resource, Span,
+    State, Violation, Work,
+};
+use nandu_stack::{Built, BuiltPart, Graph};
 
 /// A device, as far as it matters here.
 #[derive(Clone, Debug)]
 struct Node {
-    kind: &'static str,
+    /// Whether it is a leaf that lies in a file.
+    is_file: bool,
     children: Vec<u32>,
     /// It has failed requests or lost its device, now or before a power cut.
     struck: bool,
     losses: u64,
     /// Losses and errors.
     strikes: u64,
-    /// Of a mirror: which legs are members and lack nothing.
-    members: [bool; 2],
-    leader: usize,
-    /// It has left a leg out that only was late, or that led and was to follow. An error of another one may be on its way by then.
-    degraded: bool,
-    /// Of a parity array: whether all legs are rebuilt, and durably called so; whether it has a journal.
-    whole: bool,
-    journaled: bool,
-    /// A hybrid disk whose rings hold copies only.
-    copies: bool,
-    /// A hybrid disk that goes on without its rings, and names what is lost.
-    mapped: bool,
+    /// What it said of its children when it was last looked at; before the first look no member is complete.
+    redundancy: Redundancy,
+    /// Whether it says anything about them.
+    speaks: bool,
+    /// It has ever been [`shaken`](Redundancy::shaken).
+    shaken: bool,
+    /// It injects faults.
+    injects: bool,
 }
 
-/// Whether a machine is a hybrid disk whose rings hold copies only.
-pub(super) fn holds_copies(machine: &dyn Machine) -> bool {
+/// Whether a machine injects faults: it counts them.
+pub(super) fn injects(machine: &dyn Machine) -> bool {
     let mut counters = Vec::new();
     machine.counters(&mut counters);
-    counters.iter().any(|counter| counter.name == "rings_in_use")
+    Counter::find(&counters, "injected_errors").is_some()
 }
 
-/// Whether a machine is a hybrid disk with a map of dirty regions.
-fn has_map(machine: &dyn Machine) -> bool {
-    let mut counters = Vec::new();
-    machine.counters(&mut counters);
-    counters.iter().any(|counter| counter.name == "rings_given_up")
+/// What a machine with so many children says of them.
+pub(super) fn redundancy(machine: &dyn Machine, children: usize) -> Redundancy {
+    machine.redundancy().unwrap_or_else(|| Redundancy::none(children))
 }
 
 impl Node {
-    /// Those of its children without which it cannot do; of a mirror or a parity array that is another matter.
-    fn needs(&self) -> &[u32] {
-        let from = if self.copies { self.children.len() - 1 } else { 0 };
-        &self.children[from..]
+    /// Those of its children of which `is_one` says so.
+    fn those(&self, is_one: impl Fn(u32) -> bool) -> Children {
+        Children::of(self.children.len(), |child| is_one(self.children[child]))
     }
 
-    fn is_mirror(&self) -> bool {
-        matches!(self.kind, "mirror" | "hetero-mirror")
+    /// Those without which it cannot do, but for what it bears.
+    fn needs(&self) -> impl Iterator<Item = u32> + '_ {
+        self.redundancy.members.iter().map(|child| self.children[child])
+    }
+
+    /// Children that hold copies only.
+    fn copies(&self) -> impl Iterator<Item = u32> + '_ {
+        let members = self.redundancy.members;
+        Children::first(self.children.len()).without(members).iter().map(|child| self.children[child])
     }
 }
 
@@ -73,14 +76,6 @@ impl Fresh {
     fn with(self, other: Fresh) -> Fresh {
         Fresh { loss: self.loss || other.loss, strike: self.strike || other.strike }
     }
-
-    /// What of it shows at a mirror whose other leg is `other`, and a member or not.
-    fn beside(self, other: Fresh, is_member: bool) -> Fresh {
-        Fresh {
-            loss: self.loss && (other.loss || !is_member),
-            strike: self.strike && (other.strike || !is_member),
-        }
-    }
 }
 
 /// Follows the faults of a stack.
@@ -94,79 +89,81 @@ pub(super) struct Watch {
 
 impl Watch {
     pub fn new(built: &Built) -> Watch {
-        let nodes: Vec<Node> = built
-            .parts
-            .iter()
-            .map(|p| Node {
-                kind: p.kind,
-                children: p.children.clone(),
+        let node = |part: &BuiltPart| {
+            let said = redundancy(&*part.machine, part.children.len());
+            Node {
+                is_file: part.kind == "file",
+                children: part.children.clone(),
                 struck: false,
                 losses: 0,
                 strikes: 0,
-                members: [false; 2],
-                leader: 0,
-                degraded: false,
-                whole: false,
-                journaled: false,
-                copies: holds_copies(&*p.machine),
-                mapped: has_map(&*p.machine),
-            })
-            .collect();
-        Watch {
-            has_faults: nodes.iter().any(|n| n.kind == "fault"),
-            nodes,
-            has_missed: false,
-            counters: Vec::new(),
-        }
+                speaks: part.machine.redundancy().is_some(),
+                redundancy: match said.bears_a_loss() {
+                    true => Redundancy { complete: Children::NONE, absence: Absence::None, ..said },
+                    false => said,
+                },
+                shaken: false,
+                injects: injects(&*part.machine),
+            }
+        };
+        let nodes: Vec<Node> = built.parts.iter().map(node).collect();
+        Watch { has_faults: nodes.iter().any(|n| n.injects), nodes, has_missed: false, counters: Vec::new() }
     }
 
-    /// Mirrors with their legs.
-    pub fn mirrors(&self) -> impl Iterator<Item = (u32, [u32; 2])> + '_ {
-        let mirrors = (0u32..).zip(&self.nodes).filter(|(_, n)| n.is_mirror());
-        mirrors.map(|(at, n)| (at, [n.children[0], n.children[1]]))
+    /// Devices that bear a loss.
+    fn redundant(&self) -> impl Iterator<Item = (u32, &Node)> {
+        (0u32..).zip(&self.nodes).filter(|(_, n)| n.redundancy.bears_a_loss())
     }
 
-    /// Leader and follower of the only mirror, when both lack nothing. With several mirrors nobody can say which may start
-    /// alone.
-    pub fn current_legs(&self) -> Option<[u32; 2]> {
-        let mut mirrors = self.nodes.iter().filter(|n| n.is_mirror());
-        let only = mirrors.next().filter(|n| n.members == [true; 2])?;
-        let leader = only.leader;
-        mirrors.next().is_none().then_some([only.children[leader], only.children[1 - leader]])
+    /// Devices whose members hold all data each, with those members: mirrors.
+    pub fn mirrors(&self) -> impl Iterator<Item = (u32, &[u32])> {
+        let mirrors = self.redundant().filter(|(_, n)| n.redundancy.enough == 1);
+        mirrors.map(|(at, n)| (at, &n.children[..]))
+    }
+
+    /// Devices of which all members but one hold all data, with those members: parity arrays.
+    pub fn parities(&self) -> impl Iterator<Item = (u32, &[u32])> {
+        let others = self.redundant().filter(|(_, n)| n.redundancy.enough > 1);
+        others.map(|(at, n)| (at, &n.children[..]))
     }
 
     /// Devices that are looked after while they run, with their legs: mirrors, then parity arrays.
     pub fn looked_after(&self) -> Vec<(u32, Vec<u32>)> {
-        let mirrors = self.mirrors().map(|(at, legs)| (at, legs.to_vec()));
-        mirrors.chain(self.parities().map(|(at, legs)| (at, legs.to_vec()))).collect()
+        self.mirrors().chain(self.parities()).map(|(at, legs)| (at, legs.to_vec())).collect()
     }
 
-    /// Parity arrays with their legs.
-    pub fn parities(&self) -> impl Iterator<Item = (u32, &[u32])> + '_ {
-        (0u32..).zip(&self.nodes).filter(|(_, n)| n.kind == "parity").map(|(at, n)| (at, &n.children[..]))
-    }
-
-    /// The legs of the only redundant device when it is a parity array that lacks nothing. Without a journal it does not
-    /// promise to bear the loss of a leg together with a cut.
-    pub fn spare_legs(&self) -> Option<&[u32]> {
-        let mut redundant = self.nodes.iter().filter(|n| matches!(n.kind, "mirror" | "parity"));
-        let only = redundant.next().filter(|n| n.kind == "parity" && n.whole && n.journaled)?;
-        redundant.next().is_none().then_some(&only.children[..])
-    }
-
-    /// The rings of the only device that bears a loss, when that is a hybrid disk whose rings hold copies only.
-    pub fn spare_rings(&self) -> Option<&[u32]> {
-        let bears = |n: &&Node| n.copies || n.is_mirror() || n.kind == "parity";
-        let mut bearing = self.nodes.iter().filter(bears);
-        let only = bearing.next().filter(|n| n.copies)?;
-        bearing.next().is_none().then(|| &only.children[..only.children.len() - 1])
-    }
-
-    /// The ring of the stack, when that is a hybrid disk with one ring and a map of dirty regions, whose members are leaves.
-    pub fn losable_ring(&self) -> Option<u32> {
-        let top = self.nodes.last().filter(|top| top.mapped)?;
-        match top.children[..] {
-            [ring, _] if self.nodes.len() == 3 => Some(ring),
+    /// Which child may stay away at the next start, because the device above must bear that, and what that means. With several devices that bear a loss
+    /// nobody can say, but for the only one of them that has a leader; a device whose copies nobody misses, or that may go on without a
+    /// ring, must be the only one that says anything.
+    pub fn may_be_missing(&self) -> Option<(Absence, Vec<u32>)> {
+        let mut redundant = self.redundant().map(|(_, n)| n);
+        let of_copies = |n: &&Node| matches!(n.redundancy.absence, Absence::Copy);
+        match (redundant.next(), redundant.next()) {
+            (Some(only), None) if only.redundancy.absence == Absence::Any => {
+                return Some((Absence::Any, only.children.clone()));
+            }
+            (None, _) => {
+                let mut copies = self.nodes.iter().filter(of_copies);
+                if let (Some(only), None) = (copies.next(), copies.next()) {
+                    return Some((Absence::Copy, only.copies().collect()));
+                }
+                let top = self.nodes.last().filter(|top| top.redundancy.absence == Absence::GivenUp)?;
+                return match top.children[..] {
+                    [ring, _] if self.nodes.len() == 3 => Some((Absence::GivenUp, vec![ring])),
+                    _ => None,
+                };
+            }
+            _ => {}
+        }
+        let mut mirrors = self.redundant().filter(|(_, n)| n.redundancy.enough == 1);
+        let (Some((_, only)), None) = (mirrors.next(), mirrors.next()) else { return None };
+        match only.redundancy.absence {
+            absence @ Absence::Follower { leader } => {
+                // The leader first.
+                let leader = only.children[usize::from(leader)];
+                let others = only.children.iter().filter(|&&leg| leg != leader);
+                Some((absence, [leader].into_iter().chain(others.copied()).collect()))
+            }
             _ => None,
         }
     }
@@ -182,17 +179,17 @@ impl Watch {
         self.has_missed
     }
 
-    /// Whether the stack is a mirror or a hybrid disk over files: what a read finds there after a start is flushed, so it may not come
-    /// undone even when only the process had died.
+    /// Whether the stack is a device over files that settles what a read finds there after a start: so that may not come undone even when only the
+    /// process had died.
     pub fn stands_on_files(&self) -> bool {
         let Some((top, below)) = self.nodes.split_last() else { return false };
-        (top.is_mirror() || top.kind == "hybrid") && below.iter().all(|n| n.kind == "file")
+        top.redundancy.settles && below.iter().all(|n| n.is_file)
     }
 
-    /// One change of a block is under way at a leg of a mirror: two would end in an order that nobody knows. Requests
+    /// One change of a block is under way at a leg of a device that says so: two would end in an order that nobody knows. Requests
     /// that a leg passes on as they are have gone from its queue and are not seen.
     pub fn check_order(&self, graph: &Graph) -> Result<(), Violation> {
-        for leg in self.mirrors().flat_map(|(_, legs)| legs) {
+        for &leg in self.nodes.iter().filter(|n| n.redundancy.in_order).flat_map(|n| &n.children) {
             // What waits in the mirror was not sent to anybody yet.
             let is_sent = |r: &Request| r.state == State::Sent && r.cookie & ASIDE == 0;
             let at_leg = |r: &Request| r.node == leg && r.op.changes_data() && is_sent(r);
@@ -215,10 +212,11 @@ impl Watch {
 
     /// Nothing changes by itself here: a scrub that finds a difference has found a fault of the array.
     pub fn check_scrubs(&mut self, graph: &Graph) -> Result<(), Violation> {
-        for (at, _) in (0u32..).zip(&self.nodes).filter(|(_, n)| n.is_mirror() || n.kind == "parity") {
+        let redundant = (0u32..).zip(&self.nodes).filter(|(_, n)| n.redundancy.bears_a_loss());
+        for (at, _) in redundant {
             self.counters.clear();
             graph.machine(at).counters(&mut self.counters);
-            let differing = Counter::of(&self.counters, "scrub_differing_blocks");
+            let differing = Counter::find(&self.counters, "scrub_differing_blocks").unwrap_or(0);
             if differing > 0 {
                 let what = format!("a scrub of {} finds {differing} blocks that differ", graph.name(at));
                 return Err(Violation { invariant: "scrub_compares_current", what });
@@ -250,32 +248,22 @@ impl Watch {
     /// Looks at the machines. True when something was lost that the host may miss at one of `roots`.
     pub fn look(&mut self, graph: &Graph, roots: &[u32]) -> bool {
         if !self.has_faults {
-            self.look_at_mirrors(graph);
+            self.listen(graph);
             return false;
         }
         // Children come before their parents, so one pass is enough.
         let mut fresh = vec![Fresh::default(); self.nodes.len()];
         let mut any = false;
         for at in 0..self.nodes.len() {
-            let node = &self.nodes[at];
-            let below: Fresh =
-                node.needs().iter().fold(Fresh::default(), |sum, &c| sum.with(fresh[c as usize]));
-            fresh[at] = match (node.kind, &node.children[..]) {
-                ("fault", _) => self.look_at_fault(graph, at).with(below),
-                ("mirror" | "hetero-mirror", &[a, b]) => {
-                    let [a, b] = [a, b].map(|leg| fresh[leg as usize]);
-                    a.beside(b, node.members[1]).with(b.beside(a, node.members[0]))
-                }
-                ("parity", legs) => {
-                    let struck = legs.iter().filter(|&&leg| fresh[leg as usize].strike).count();
-                    Fresh { loss: false, strike: struck > usize::from(node.whole) }
-                }
-                _ => below,
-            };
+            let (node, said) = (&self.nodes[at], &self.nodes[at].redundancy);
+            let lost = node.those(|child| fresh[child as usize].loss);
+            let struck = node.those(|child| fresh[child as usize].strike);
+            let below = Fresh { loss: !said.keeps && said.misses(lost), strike: said.misses(struck) };
+            fresh[at] = if node.injects { self.look_at_fault(graph, at).with(below) } else { below };
             self.nodes[at].struck |= fresh[at].strike;
             any |= fresh[at].loss;
         }
-        self.look_at_mirrors(graph);
+        self.listen(graph);
         any && roots.iter().any(|&root| fresh[root as usize].loss)
     }
 
@@ -291,41 +279,19 @@ impl Watch {
         fresh
     }
 
-    fn look_at_mirrors(&mut self, graph: &Graph) {
-        for at in 0..self.nodes.len() {
-            if self.nodes[at].kind == "parity" {
-                self.nodes[at].whole = Watch::is_whole(graph, at as u32, self.nodes[at].children.len());
-                self.counters.clear();
-                graph.machine(at as u32).counters(&mut self.counters);
-                self.nodes[at].journaled = Counter::of(&self.counters, "journal_slots") > 0;
-                self.nodes[at].degraded |= Counter::of(&self.counters, "legs_timed_out") > 0;
-            }
-        }
-        for (at, node) in self.nodes.iter_mut().enumerate().filter(|(_, n)| n.is_mirror()) {
-            self.counters.clear();
-            graph.machine(at as u32).counters(&mut self.counters);
-            let is_current = Counter::of(&self.counters, "stale_regions") == 0;
-            let leader = Counter::of(&self.counters, "leader_leg");
-            node.leader = usize::from(leader == 1);
-            let late = ["leader_changes", "leg_a_timeouts", "leg_b_timeouts"];
-            let of_hetero = ["degrades"].into_iter().filter(|_| node.kind == "hetero-mirror");
-            node.degraded |=
-                late.into_iter().chain(of_hetero).any(|name| Counter::of(&self.counters, name) > 0);
-            node.members = [("leg_a_is_member", 0), ("leg_b_is_member", 1)]
-                .map(|(name, leg)| Counter::of(&self.counters, name) == 1 && (leg == leader || is_current));
+    /// What the machines say of their children now.
+    fn listen(&mut self, graph: &Graph) {
+        for (at, node) in (0u32..).zip(&mut self.nodes).filter(|(_, node)| node.speaks) {
+            node.redundancy = redundancy(graph.machine(at), node.children.len());
+            node.shaken |= node.redundancy.shaken;
         }
     }
 
     /// Whether a request that failed at `at` had a reason to.
     pub fn explains(&self, at: u32) -> bool {
         let node = &self.nodes[at as usize];
-        let mut below = node.needs().iter().map(|&c| self.explains(c));
-        match node.kind {
-            "mirror" | "hetero-mirror" if node.degraded => node.struck || below.any(|struck| struck),
-            "mirror" | "hetero-mirror" => node.struck || below.all(|struck| struck),
-            "parity" => node.struck || below.filter(|&struck| struck).count() > usize::from(!node.degraded),
-            _ => node.struck || below.any(|struck| struck),
-        }
+        let said = Redundancy { shaken: node.shaken, ..node.redundancy.clone() };
+        node.struck || said.may_fail(node.those(|child| self.explains(child)))
     }
 
     /// Whether a drive is worn out: it refuses all changes.
@@ -346,45 +312,33 @@ impl Watch {
     /// Whether a start of `at` that failed had a reason to: any fault below may be in its way.
     pub fn explains_start(&self, at: u32) -> bool {
         let node = &self.nodes[at as usize];
-        node.struck || node.needs().iter().any(|&c| self.explains_start(c))
+        node.struck || node.needs().any(|child| self.explains_start(child))
     }
 
-    /// Whether all `legs` of a parity array are rebuilt and durably called so.
-    pub fn is_whole(graph: &Graph, parity: u32, legs: usize) -> bool {
-        let mut counters = Vec::new();
-        graph.machine(parity).counters(&mut counters);
-        Counter::of(&counters, "full_legs") == legs as u64
+    /// What a device that bears a loss says of its children now.
+    fn said(graph: &Graph, device: u32) -> Redundancy {
+        graph.machine(device).redundancy().expect("it has said so before")
     }
 
-    /// Whether a parity array is at rest and nothing is lost or left to do: its legs must xor to zero. One that starts anew, for enough
-    /// legs are back, finds all of them called full on the legs before it has replayed its journal.
-    pub fn is_even(graph: &Graph, parity: u32, legs: usize) -> bool {
-        let mut counters = Vec::new();
-        graph.machine(parity).counters(&mut counters);
-        let none = |name| Counter::of(&counters, name) == 0;
-        Watch::is_whole(graph, parity, legs)
-            && Counter::of(&counters, "is_serving") == 1
-            && ["bytes_to_rebuild", "lost_sectors", "pieces_under_way"].into_iter().all(none)
+    /// Whether nothing is lost, under way or left to do at a device: what its members hold agrees.
+    pub fn is_at_rest(graph: &Graph, device: u32) -> bool {
+        Watch::said(graph, device).at_rest
     }
 
-    /// What a parity array has written so far: nothing, where two looks find the same.
-    pub fn changes(graph: &Graph, parity: u32) -> u64 {
-        let mut counters = Vec::new();
-        graph.machine(parity).counters(&mut counters);
-        let writes = ["full_stripe_writes", "read_modify_writes", "reconstruct_writes", "parityless_writes"];
-        let others = ["repairs", "rebuilt_bytes", "legs_lost", "scrub_repaired_bytes"];
-        writes.iter().chain(&others).map(|name| Counter::of(&counters, name)).sum()
+    /// What a device has written so far: nothing, where two looks at one that is at rest find the same.
+    pub fn changes(graph: &Graph, device: u32) -> u64 {
+        Watch::said(graph, device).changes
     }
 
-    /// Whether both legs of a mirror are members and nothing is left to do: its legs must be equal.
-    pub fn is_quiet(graph: &Graph, mirror: u32) -> bool {
-        let mut counters = Vec::new();
-        graph.machine(mirror).counters(&mut counters);
-        let is = |name, value| Counter::of(&counters, name) == value;
-        is("leg_a_is_member", 1)
-            && is("leg_b_is_member", 1)
-            && is("stale_regions", 0)
-            && is("dirty_regions", 0)
+    /// How often a device has said durably that it goes on without a leg; less while that is not durable.
+    pub fn departures(graph: &Graph, device: u32) -> u64 {
+        Watch::said(graph, device).departures
+    }
+
+    /// Whether a device uses all its members.
+    pub fn uses_all(graph: &Graph, device: u32) -> bool {
+        let uses = |child| graph.machine(device).child_use(child as u8) == Some(ChildUse::Used);
+        Watch::said(graph, device).members.iter().all(uses)
     }
 }
 

@@ -3,12 +3,11 @@
 //! Every aspect has a generator of its own, so that what else a seed draws stays as it was when one is added.
 
 use super::hammer::Hammering;
-use super::restarts::Missing;
 use super::{Broken, Session};
 use crate::verify::case::{Chore, Close, PowerCut, Share, Tear, What, When};
 use crate::verify::oracle::Asked;
 use crate::verify::plan::{Cut, Load, Plan};
-use nandu_base::{ByteLen, ByteOffset, Deal, Flags, Op, Rng, SECTOR, Span, Window};
+use nandu_base::{Absence, ByteLen, ByteOffset, Deal, Flags, Op, Rng, SECTOR, Span, Window};
 
 /// Arrivals and events that a power cut waits for an erase.
 const AIM: u32 = 400;
@@ -344,8 +343,8 @@ impl<'a> Drawn<'a> {
 
     /// A device that is missing at a start, if one may be.
     fn leg_to_miss(&mut self, session: &Session<'_>) -> Option<u32> {
-        match session.may_be_missing()? {
-            (Missing::Ring, rings) => Some(rings[0]),
+        match session.watch.may_be_missing()? {
+            (Absence::GivenUp, rings) => Some(rings[0]),
             (_, legs) => Some(legs[self.rng.below(legs.len() as u64) as usize]),
         }
     }

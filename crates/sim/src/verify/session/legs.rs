@@ -12,10 +12,11 @@ const REST: Span = Span::from_secs(3);
 impl Session<'_> {
     /// Waits until each mirror says that its legs are equal, then reads both.
     pub(super) fn compare_mirrors(&mut self) -> Result<(), Broken> {
-        let mirrors: Vec<(u32, [u32; 2])> = self.watch.mirrors().collect();
+        let mirrors: Vec<(u32, Vec<u32>)> =
+            self.watch.mirrors().map(|(at, legs)| (at, legs.to_vec())).collect();
         for (mirror, legs) in mirrors {
             let end = self.engine.now() + self.ground.rest;
-            let quiet = self.idle_until(self.ground.rest, |s| Watch::is_quiet(&s.engine.graph, mirror))?;
+            let quiet = self.idle_until(self.ground.rest, |s| Watch::is_at_rest(&s.engine.graph, mirror))?;
             if !quiet {
                 // Frequent events of others may use up the patience before the time is over, and a fault anywhere may
                 // keep a mirror above busy.
@@ -34,23 +35,26 @@ impl Session<'_> {
                 let what = format!("{name} never says that its legs are equal: {}", state.join(", "));
                 return Err(broken("I-11", what));
             }
-            self.compare(mirror, legs)?;
+            self.compare(mirror, &legs)?;
         }
         Ok(())
     }
 
-    fn compare(&mut self, mirror: u32, legs: [u32; 2]) -> Result<(), Broken> {
+    fn compare(&mut self, mirror: u32, legs: &[u32]) -> Result<(), Broken> {
         let capacity = self.engine.graph.machine(mirror).limits().capacity.0;
         let mut at = 0;
         while at < capacity {
             let len = (64 << 10).min(capacity - at);
-            let found = [self.read_aside(legs[0], at, len)?, self.read_aside(legs[1], at, len)?];
-            if !Watch::is_quiet(&self.engine.graph, mirror) {
+            let mut found = Vec::new();
+            for &leg in legs {
+                found.push(self.read_aside(leg, at, len)?);
+            }
+            if !Watch::is_at_rest(&self.engine.graph, mirror) {
                 return Ok(());
             }
-            if let [Some(a), Some(b)] = found
-                && let Some(i) = (0..a.len()).find(|&i| a[i] != b[i])
-            {
+            let found: Vec<Vec<Stamp>> = found.into_iter().flatten().collect();
+            for (a, b) in found.iter().zip(&found[1.min(found.len())..]) {
+                let Some(i) = (0..a.len()).find(|&i| a[i] != b[i]) else { continue };
                 let name = self.engine.graph.name(mirror);
                 let sector = at / SECTOR + i as u64;
                 let what = format!("the legs of {name} differ at sector {sector}: {:?} and {:?}", a[i], b[i]);
@@ -68,8 +72,7 @@ impl Session<'_> {
             self.watch.parities().map(|(at, legs)| (at, legs.to_vec())).collect();
         for (array, legs) in arrays {
             let end = self.engine.now() + self.ground.rest;
-            let quiet =
-                self.idle_until(self.ground.rest, |s| Watch::is_even(&s.engine.graph, array, legs.len()))?;
+            let quiet = self.idle_until(self.ground.rest, |s| Watch::is_at_rest(&s.engine.graph, array))?;
             if quiet {
                 self.xor_legs(array, &legs)?;
                 continue;
@@ -102,7 +105,7 @@ impl Session<'_> {
             pool.release(sum);
             let graph = &self.engine.graph;
             // A machine above may have written its records between two of the reads.
-            if !Watch::is_even(graph, array, legs.len()) || Watch::changes(graph, array) != changes {
+            if !Watch::is_at_rest(graph, array) || Watch::changes(graph, array) != changes {
                 return Ok(());
             }
             if let Some(i) = odd.filter(|_| all) {

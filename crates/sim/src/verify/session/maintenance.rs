@@ -2,7 +2,8 @@
 
 use super::{Broken, STALL, Session, broken};
 use crate::verify::case::Chore;
-use nandu_base::{Admin, Counter};
+use crate::verify::watch::Watch;
+use nandu_base::Admin;
 
 impl Session<'_> {
     /// An operator comes. What an array refuses has changed nothing, and where there is no such array there is nothing to do.
@@ -43,13 +44,13 @@ impl Session<'_> {
         if self.watch.has_faults() || other || !are_leaves {
             return Ok(());
         }
-        let departures = self.departures(array);
-        if !self.is_member(array, child) || !self.do_chore(array, Admin::Replace(child))? {
+        let departures = Watch::departures(&self.engine.graph, array);
+        if !Watch::uses_all(&self.engine.graph, array) || !self.do_chore(array, Admin::Replace(child))? {
             return Ok(());
         }
         // The old one is pulled out when the others have said durably that they go on alone.
         for _ in 0..STALL {
-            if self.departures(array) > departures && self.engine.is_idle_leaf(leg) {
+            if Watch::departures(&self.engine.graph, array) > departures && self.engine.is_idle_leaf(leg) {
                 self.replaced = Some(leg);
                 self.engine.replace_medium(leg);
                 return self.look();
@@ -57,32 +58,5 @@ impl Session<'_> {
             self.step()?;
         }
         Err(broken("progress", "a leg that is replaced is still in use"))
-    }
-
-    /// Whether an array uses the leg; of a parity array whether it uses all.
-    fn is_member(&self, array: u32, child: u8) -> bool {
-        match child {
-            _ if self.is_parity(array) => self.figure(array, "legs_missing") == 0,
-            0 => self.figure(array, "leg_a_is_member") == 1,
-            _ => self.figure(array, "leg_b_is_member") == 1,
-        }
-    }
-
-    /// How often an array has said durably that it goes on without a leg; less while that is not durable.
-    fn departures(&self, array: u32) -> u64 {
-        if self.is_parity(array) {
-            return self.figure(array, "legs_lost") * self.figure(array, "legs_on_record");
-        }
-        self.figure(array, "degraded_transitions")
-    }
-
-    fn is_parity(&self, array: u32) -> bool {
-        self.watch.parities().any(|(at, _)| at == array)
-    }
-
-    fn figure(&self, node: u32, name: &str) -> u64 {
-        let mut counters = Vec::new();
-        self.engine.graph.machine(node).counters(&mut counters);
-        Counter::of(&counters, name)
     }
 }

@@ -5,21 +5,8 @@ use crate::engine::{Engine, Media};
 use crate::verify::case::{Close, PowerCut, Tear};
 use crate::verify::judge::Judge;
 use crate::verify::oracle::Oracle;
-use nandu_base::{Content, Instant, OpenError, OpenOptions, Rng, Span};
+use nandu_base::{Absence, Content, Instant, OpenError, OpenOptions, Rng, Span};
 use nandu_stack::Built;
-
-/// What it means that a device is missing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Missing {
-    /// A parity array does without one of its legs.
-    Spare,
-    /// A ring held copies only.
-    Copy,
-    /// The only ring is given up.
-    Ring,
-    /// A mirror has another leg; its leader is the first.
-    Half,
-}
 
 impl Session<'_> {
     /// Cuts the power before the next event, and starts again.
@@ -76,33 +63,23 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Devices of which one may be missing at a start, because the device above must bear that, and what it means.
-    pub(super) fn may_be_missing(&self) -> Option<(Missing, Vec<u32>)> {
-        if let Some(legs) = self.watch.spare_legs() {
-            return Some((Missing::Spare, legs.to_vec()));
-        }
-        if let Some(rings) = self.watch.spare_rings() {
-            return Some((Missing::Copy, rings.to_vec()));
-        }
-        if let Some(ring) = self.watch.losable_ring() {
-            return Some((Missing::Ring, vec![ring]));
-        }
-        self.watch.current_legs().map(|legs| (Missing::Half, legs.to_vec()))
-    }
-
     /// The leg of this name is missing, if one of its kind may be; whether it is the leader.
     fn leg_misses(&mut self, name: &str) -> Option<(u32, bool)> {
-        let (how, legs) = self.may_be_missing()?;
+        let (how, legs) = self.watch.may_be_missing()?;
         let leg = self.node(name).filter(|leg| legs.contains(leg))?;
-        match how {
+        let is_leader = match how {
             // That it is missing explains nothing.
-            Missing::Copy => return Some((leg, false)),
-            Missing::Ring => self.given_up = Some(leg),
-            Missing::Spare | Missing::Half => {}
-        }
+            Absence::Copy | Absence::None => return Some((leg, false)),
+            Absence::GivenUp => {
+                self.given_up = Some(leg);
+                false
+            }
+            // All others must last through the start then; where faults are too frequent for that the leg comes back.
+            Absence::Any => true,
+            Absence::Follower { .. } => leg == legs[0],
+        };
         self.watch.misses(leg);
-        // All others of an array must last through the start then; where faults are too frequent for that the leg comes back.
-        Some((leg, how == Missing::Spare || how == Missing::Half && leg == legs[0]))
+        Some((leg, is_leader))
     }
 
     pub(super) fn rebuilt(&self) -> Built {
