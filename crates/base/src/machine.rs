@@ -110,6 +110,22 @@ pub enum OpenError {
         /// What would help.
         remedy: String,
     },
+    /// A member holds something that is no record of this machine's: another device's, or a record that is damaged.
+    #[error("{why}; {remedy}")]
+    Unknown {
+        /// What was found.
+        why: String,
+        /// What would help.
+        remedy: String,
+    },
+    /// Some of the data may be wrong. It starts when it is told that this is known ([`OpenOptions::alone`]).
+    #[error("{why}; {remedy}")]
+    Doubtful {
+        /// What was found.
+        why: String,
+        /// What would help.
+        remedy: String,
+    },
     /// A member belongs to another set: its records are sound, and not those of this one.
     #[error("`{device}` belongs to another set; {remedy}")]
     Foreign {

@@ -75,7 +75,8 @@ pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenOptions) -> Resu
         if *leg == Found::Foreign {
             let why = format!("leg `{name}` holds something that is not a leg of a mirror");
             let remedy = "name another device; if its records are damaged, start with --salvage, and the other leg goes on alone";
-            return refused(why, &format!("{remedy}; or {EMPTY_IT}, if nothing in it is needed"));
+            let remedy = format!("{remedy}; or {EMPTY_IT}, if nothing in it is needed");
+            return Err(OpenError::Unknown { why, remedy });
         }
     }
     match (&found[0], &found[1]) {

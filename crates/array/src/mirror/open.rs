@@ -154,11 +154,17 @@ impl Mirror {
 
     /// Says where the records of a leg are that holds something else, or cannot be read.
     fn located(&self, error: OpenError, found: &[Found; 2]) -> OpenError {
-        match (error, found.iter().position(|found| matches!(found, Found::Foreign | Found::Unread))) {
+        let strange = found.iter().position(|found| matches!(found, Found::Foreign | Found::Unread));
+        let place = |why: String, leg: usize| {
+            let [first, second] = self.layouts[leg].slots;
+            format!("{why}: its records are looked for at bytes {first} and {second}")
+        };
+        match (error, strange) {
             (OpenError::Refused { why, remedy }, Some(leg)) => {
-                let [first, second] = self.layouts[leg].slots;
-                let why = format!("{why}: its records are looked for at bytes {first} and {second}");
-                OpenError::Refused { why, remedy }
+                OpenError::Refused { why: place(why, leg), remedy }
+            }
+            (OpenError::Unknown { why, remedy }, Some(leg)) => {
+                OpenError::Unknown { why: place(why, leg), remedy }
             }
             (error, _) => error,
         }

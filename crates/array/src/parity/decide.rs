@@ -84,7 +84,7 @@ impl Parity {
                     let remedy = "if they are damaged, start with salvage, and the other legs go on without it; if nothing in it is \
                                   needed, empty the file (`truncate -s 0 FILE`, of a block device `blkdiscard -z FILE`) and start \
                                   once with create";
-                    return Err(refused(why, remedy));
+                    return Err(OpenError::Unknown { why, remedy: remedy.into() });
                 }
             }
         }
@@ -220,7 +220,7 @@ impl Parity {
         }
         if !self.journaled && !sb.head.clean {
             if lacking & !self.members.excused != 0 {
-                return Err(OpenError::Refused {
+                return Err(OpenError::Doubtful {
                     why: "the array has not ended in order, it has no journal, and a leg is missing or not rebuilt: \
                           blocks of that leg may come back wrong"
                         .into(),

@@ -40,7 +40,7 @@ pub(super) fn until_pair(w: &mut World) {
 
 pub(super) fn refusal(result: Result<(), OpenError>) -> String {
     match result {
-        Err(OpenError::Refused { why, remedy }) => format!("{why}; {remedy}"),
+        Err(error @ (OpenError::Refused { .. } | OpenError::Unknown { .. })) => error.to_string(),
         other => panic!("not refused: {other:?}"),
     }
 }

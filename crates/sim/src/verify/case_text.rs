@@ -6,7 +6,7 @@ use super::case::{Case, Chore, Close, Ground, PowerCut, Share, Step, Tear, What,
 use super::oracle::Asked;
 use super::run::EXPORTED;
 use nandu_base::{ByteLen, ByteOffset, Deal, Flags, Op, Precondition, Ratio, Registry, Span};
-use nandu_stack::{BuildOptions, Stack, StackError};
+use nandu_stack::{BuildOptions, Stack, StackError, StackFile};
 use serde::Deserialize;
 use std::fmt::Write;
 
@@ -42,7 +42,7 @@ pub enum CaseError {
         why: String,
     },
     /// The stack cannot be built.
-    #[error("`stack`: {0}")]
+    #[error("{0}")]
     Stack(#[from] StackError),
     /// The exports hold more than can be remembered.
     #[error("`stack`: the exports hold {}, and each of their sectors is remembered: at most {} can be verified", .0, EXPORTED)]
@@ -227,7 +227,7 @@ impl Case {
     /// # Errors
     /// It cannot be built, holds too much, or a step does not fit it.
     pub fn stack(&self, registry: &Registry) -> Result<(Stack, ByteLen), CaseError> {
-        let stack = Stack::parse_with(&self.ground.stack, registry)?;
+        let stack = StackFile::parse(&self.ground.stack, "`stack`")?.load(registry)?;
         let options = BuildOptions {
             precondition: self.ground.precondition,
             planted: self.plant.iter().cloned().collect(),

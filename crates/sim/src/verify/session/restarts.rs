@@ -154,18 +154,13 @@ impl Session<'_> {
                 Ok(true)
             }
             // The first record of a leg that was replaced was cut in two: the operator wipes it, as he is told.
-            Some(Err((_, OpenError::Refused { why, .. })))
-                if self.replaced.is_some()
-                    && (why.contains("is not a leg") || why.contains("holds something else")) =>
-            {
+            Some(Err((_, OpenError::Unknown { .. }))) if self.replaced.is_some() => {
                 self.wipe = true;
                 Ok(false)
             }
             // An array without a journal that has lost a leg on the way to its rebuild says that its data may be wrong, and starts when it
             // is told that this is known. Nobody can say what a read may find then: there is nothing more to verify.
-            Some(Err((_, OpenError::Refused { why, .. })))
-                if self.replaced.is_some() && why.contains("it has no journal") =>
-            {
+            Some(Err((_, OpenError::Doubtful { why, .. }))) if self.replaced.is_some() => {
                 self.tally.not_created = 1;
                 self.refusal = why;
                 Ok(false)
