@@ -74,18 +74,43 @@ fn read(bed: &mut Testbed, page: u64) -> Span {
     bed.go(Op::Read, page * PAGE, PAGE).latency
 }
 
-const MAPS: [&str; 6] = [
-    "",
-    "die_scheduler = { kind = \"out-of-order\" }",
-    "mapping = { kind = \"dftl\", cmt_size = 64 }",
-    "mapping = { kind = \"cftl\", cmt_size = 100 }",
-    "mapping = { kind = \"tpc-ftl\", cmt_size = 4200 }",
-    "mapping = { kind = \"tpftl\", cmt_size = 90 }",
-];
+/// A die that serves in order, and one that does not.
+const DISCIPLINES: [&str; 2] = ["", "die_scheduler = { kind = \"out-of-order\" }"];
+
+/// Both, and every map of the registry but those that choose the pages themselves, which have [tests of their own](log_blocks.rs): with little RAM where
+/// a map takes a size of it.
+fn page_maps() -> Vec<String> {
+    let registry = builtin();
+    let built = |options: &str| {
+        let text = format!(
+            "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks_per_plane = 40\n\
+             pages_per_block = 16\nspare_factor = 0.6\n{options}\n"
+        );
+        Testbed::new(&text, &registry, BuildOptions::default()).ok()
+    };
+    let map = |name: &str| {
+        let with = |more: &str| format!("mapping = {{ kind = \"{name}\"{more} }}");
+        let found = [", cmt_size = 4200", ""].into_iter().map(with).find(|options| built(options).is_some());
+        found.unwrap_or_else(|| panic!("{name}: a small drive is refused"))
+    };
+    let chooses = |options: &String| {
+        let bed = built(options).expect("it was built before");
+        let mut counters = Vec::new();
+        bed.graph().machine(bed.node("ssd")).counters(&mut counters);
+        Counter::find(&counters, "merges_switch").is_some()
+    };
+    let maps: Vec<String> = registry
+        .policies("mapping")
+        .map(|policy| map(policy.name))
+        .filter(|options| !chooses(options))
+        .collect();
+    assert!(maps.len() >= 5, "{maps:?}");
+    DISCIPLINES.into_iter().map(String::from).chain(maps).collect()
+}
 
 #[test]
 fn a_buffered_write_ends_at_the_speed_of_the_link_with_every_map() {
-    for map in MAPS {
+    for map in page_maps() {
         let mut bed = bed(&format!("{}{map}", buffer(8, "dirty_expire = \"1 s\"")));
         for page in [3, 40, 3, 3] {
             assert_eq!(write(&mut bed, page), LINK, "{map}");
@@ -165,7 +190,7 @@ fn a_full_buffer_lets_writes_wait_for_programs() {
 
 #[test]
 fn fua_waits_for_its_own_pages_only() {
-    for arbiter in MAPS[..2].iter() {
+    for arbiter in DISCIPLINES {
         let mut bed = bed(&format!("{}{arbiter}", buffer(8, "dirty_share = 1, dirty_expire = \"1 s\"")));
         write(&mut bed, 1);
         bed.submit(0, Op::Write, Flags::FUA, 5 * PAGE, PAGE);
@@ -178,7 +203,7 @@ fn fua_waits_for_its_own_pages_only() {
 
 #[test]
 fn capacitors_make_an_acknowledged_write_durable() {
-    for arbiter in MAPS[..2].iter() {
+    for arbiter in DISCIPLINES {
         let mut bed = bed(&format!(
             "{}{arbiter}",
             buffer(8, "dirty_share = 1, dirty_expire = \"1 s\", power_loss_protection = true")
@@ -223,7 +248,7 @@ fn a_trim_ends_although_its_page_is_written_again_and_again() {
 
 #[test]
 fn part_of_a_page_is_laid_over_the_flash() {
-    for map in MAPS {
+    for map in page_maps() {
         let mut bed = bed(&format!("{}{map}", buffer(8, "dirty_share = 1, dirty_expire = \"1 s\"")));
         bed.go(Op::Write, PAGE, 512);
         assert!(read(&mut bed, 1) >= READ + TRANSFER, "{map}: the other sectors are on the flash");
@@ -339,7 +364,7 @@ fn a_buffer_stands_before_wide_units_and_tenants_too() {
         (format!("reclaim_unit = \"superblock\"\n{tenants}"), 4),
         ("allocation = \"static\"\n".into(), 4),
     ] {
-        for arbiter in MAPS[..2].iter() {
+        for arbiter in DISCIPLINES {
             let wide = format!(
                 "channels = 2\nplanes_per_die = 2\n{options}{}{arbiter}",
                 buffer(16, "dirty_share = 1")
