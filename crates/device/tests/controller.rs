@@ -14,12 +14,17 @@ const LINK: Span = Span::from_us(10);
 
 /// A filled drive of one plane.
 fn bed(options: &str) -> Testbed {
+    try_bed(options).unwrap_or_else(|error| panic!("{options}: {error}"))
+}
+
+/// The same, or why it cannot be had.
+fn try_bed(options: &str) -> Result<Testbed, String> {
     let text = format!(
         "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks_per_plane = 40\n\
          pages_per_block = 16\nspare_factor = 0.6\n{options}\n"
     );
     let options = BuildOptions { precondition: Precondition::Filled, ..BuildOptions::default() };
-    Testbed::new(&text, &builtin(), options).unwrap()
+    Testbed::new(&text, &builtin(), options).map_err(|error| error.to_string())
 }
 
 /// A write buffer of so many pages, and these options of it.
@@ -80,26 +85,18 @@ const DISCIPLINES: [&str; 2] = ["", "die_scheduler = { kind = \"out-of-order\" }
 /// Both, and every map of the registry but those that choose the pages themselves, which have [tests of their own](log_blocks.rs): with little RAM where
 /// a map takes a size of it.
 fn page_maps() -> Vec<String> {
-    let registry = builtin();
-    let built = |options: &str| {
-        let text = format!(
-            "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks_per_plane = 40\n\
-             pages_per_block = 16\nspare_factor = 0.6\n{options}\n"
-        );
-        Testbed::new(&text, &registry, BuildOptions::default()).ok()
-    };
     let map = |name: &str| {
         let with = |more: &str| format!("mapping = {{ kind = \"{name}\"{more} }}");
-        let found = [", cmt_size = 4200", ""].into_iter().map(with).find(|options| built(options).is_some());
+        let found = [", cmt_size = 4200", ""].into_iter().map(with).find(|options| try_bed(options).is_ok());
         found.unwrap_or_else(|| panic!("{name}: a small drive is refused"))
     };
     let chooses = |options: &String| {
-        let bed = built(options).expect("it was built before");
+        let bed = bed(options);
         let mut counters = Vec::new();
         bed.graph().machine(bed.node("ssd")).counters(&mut counters);
         Counter::find(&counters, "merges_switch").is_some()
     };
-    let maps: Vec<String> = registry
+    let maps: Vec<String> = builtin()
         .policies("mapping")
         .map(|policy| map(policy.name))
         .filter(|options| !chooses(options))

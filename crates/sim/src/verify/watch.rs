@@ -212,11 +212,10 @@ impl Watch {
 
     /// Nothing changes by itself here: a scrub that finds a difference has found a fault of the array.
     pub fn check_scrubs(&mut self, graph: &Graph) -> Result<(), Violation> {
-        let redundant = (0u32..).zip(&self.nodes).filter(|(_, n)| n.redundancy.bears_a_loss());
-        for (at, _) in redundant {
+        for at in self.redundant().map(|(at, _)| at).collect::<Vec<_>>() {
             self.counters.clear();
             graph.machine(at).counters(&mut self.counters);
-            let differing = Counter::find(&self.counters, "scrub_differing_blocks").unwrap_or(0);
+            let differing = Counter::of(&self.counters, "scrub_differing_blocks");
             if differing > 0 {
                 let what = format!("a scrub of {} finds {differing} blocks that differ", graph.name(at));
                 return Err(Violation { invariant: "scrub_compares_current", what });
