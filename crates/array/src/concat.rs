@@ -10,8 +10,8 @@
 
 use crate::legs::{LegStates, narrowest, unit};
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, DeviceEvent, Draft, Joins, Kind, Limits,
-    Machine, Op, Payload, Peek, Place, Plant, ReqId, Span, Step,
+    Advise, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, DeviceEvent, Draft, Joins, Kind,
+    Limits, Machine, Members, Op, Payload, Peek, Place, Plant, ReqId, Span, Step,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -154,11 +154,6 @@ impl Machine for Concat {
         &self.limits
     }
 
-    fn left_over(&self, child: u8, below: &Limits) -> ByteLen {
-        let part = usize::from(child);
-        ByteLen(below.capacity.0.saturating_sub(self.ends[part] - self.start(part)))
-    }
-
     #[inline]
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &mut cx.requests[id];
@@ -184,6 +179,22 @@ impl Machine for Concat {
         Step::Idle
     }
 
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        let (part, start) = self.part(offset.0);
+        Some((part as u8, ByteOffset(offset.0 - start)))
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+
+    fn members(&self) -> Option<&dyn Members> {
+        Some(self)
+    }
+}
+
+impl Advise for Concat {
     /// The slowest part.
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         if op == Op::Flush {
@@ -208,10 +219,11 @@ impl Machine for Concat {
         let place = peek.locate(part as u8, ByteOffset(offset.0 - start), ByteLen(len.0.min(rest)))?;
         Some(Place { lane: place.lane * self.ends.len() as u32 + part as u32, ..place })
     }
+}
 
-    #[inline]
-    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
-        let (part, start) = self.part(offset.0);
-        Some((part as u8, ByteOffset(offset.0 - start)))
+impl Members for Concat {
+    fn left_over(&self, child: u8, below: &Limits) -> ByteLen {
+        let part = usize::from(child);
+        ByteLen(below.capacity.0.saturating_sub(self.ends[part] - self.start(part)))
     }
 }

@@ -4,7 +4,7 @@
 //! `interval` after the last one began. A chunk that was given up [`PATIENCE`] times, for a client wanted it, is left out. What a
 //! chunk is compared with, and what is done about a difference, is the array's own.
 
-use nandu_base::{AdminError, BuildError, ByteLen, Counter, Instant, Maintenance, MaintenanceKind, Span};
+use nandu_base::{AdminError, BuildError, ByteLen, Instant, Maintenance, MaintenanceKind, Report, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -160,18 +160,14 @@ pub(crate) struct Scrubbed {
 
 impl Scrubbed {
     /// The figures, in a stated order.
-    pub(crate) fn put(&self, course: &Course, out: &mut Vec<Counter>) {
-        for (name, value) in [
-            ("scrub_is_active", u64::from(course.pass.is_some())),
-            ("scrub_passes", self.passes),
-            ("scrubbed_bytes", self.bytes),
-            ("scrub_skipped_bytes", self.skipped_bytes),
-            ("scrub_differing_blocks", self.differing),
-            ("scrub_unreadable_blocks", self.unreadable),
-            ("scrub_repaired_bytes", self.mended_bytes),
-        ] {
-            out.push(Counter { name, value });
-        }
+    pub(crate) fn report(&mut self, course: &Course, report: &mut Report) {
+        report.put("scrub_is_active", u64::from(course.pass.is_some()));
+        report.count("scrub_passes", &mut self.passes);
+        report.count("scrubbed_bytes", &mut self.bytes);
+        report.count("scrub_skipped_bytes", &mut self.skipped_bytes);
+        report.count("scrub_differing_blocks", &mut self.differing);
+        report.count("scrub_unreadable_blocks", &mut self.unreadable);
+        report.count("scrub_repaired_bytes", &mut self.mended_bytes);
     }
 }
 

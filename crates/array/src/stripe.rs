@@ -16,8 +16,8 @@
 
 use crate::legs::{LegStates, narrowest, unit};
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, DeviceEvent, Draft, IoError, Joins,
-    Kind, Limits, Machine, Op, Payload, Peek, Place, Plant, ReqId, Span, Step,
+    Advise, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, DeviceEvent, Draft, IoError,
+    Joins, Kind, Limits, Machine, Members, Op, Payload, Peek, Place, Plant, ReqId, Span, Step,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -230,10 +230,6 @@ impl Machine for Stripe {
         &self.limits
     }
 
-    fn left_over(&self, _child: u8, below: &Limits) -> ByteLen {
-        ByteLen(below.capacity.0.saturating_sub(self.limits.capacity.0 / self.map.legs))
-    }
-
     #[inline]
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &mut cx.requests[id];
@@ -270,6 +266,22 @@ impl Machine for Stripe {
         Step::Idle
     }
 
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        let (leg, below) = self.map.place(offset.0);
+        Some((leg, ByteOffset(below)))
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+
+    fn members(&self) -> Option<&dyn Members> {
+        Some(self)
+    }
+}
+
+impl Advise for Stripe {
     /// The slowest leg, each asked once for its part.
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         if len.0 > 0 && self.map.is_whole(offset.0, len.0) {
@@ -302,11 +314,11 @@ impl Machine for Stripe {
         let place = peek.locate(leg, ByteOffset(below), ByteLen(len.0.min(rest)))?;
         Some(Place { lane: place.lane * self.map.legs as u32 + u32::from(leg), ..place })
     }
+}
 
-    #[inline]
-    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
-        let (leg, below) = self.map.place(offset.0);
-        Some((leg, ByteOffset(below)))
+impl Members for Stripe {
+    fn left_over(&self, _child: u8, below: &Limits) -> ByteLen {
+        ByteLen(below.capacity.0.saturating_sub(self.limits.capacity.0 / self.map.legs))
     }
 }
 

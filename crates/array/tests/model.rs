@@ -1,6 +1,6 @@
 //! Arrays against an obvious model: one flat row of stamps.
 
-use nandu_base::{ErrorKind, Flags, Instant, Op, Rng, SECTOR, Span, Stamp};
+use nandu_base::{Ask, ErrorKind, Flags, Instant, Op, Rng, SECTOR, Span, Stamp};
 use nandu_stack::testbed::Testbed;
 use nandu_stack::{BuildOptions, builtin};
 use std::collections::BTreeMap;
@@ -169,16 +169,12 @@ fn the_loss_of_a_leg_is_told_upwards() {
         }
         let mut bed =
             Testbed::new(&text, &builtin(), BuildOptions { seed: 1, ..BuildOptions::default() }).unwrap();
-        let is_member = |bed: &Testbed| {
-            let mut figures = Vec::new();
-            bed.graph().machine(bed.node("top")).counters(&mut figures);
-            figures.iter().find(|figure| figure.name == "leg_a_is_member").map(|figure| figure.value)
-        };
+        let is_member = |bed: &mut Testbed| bed.report("top", Ask::Counters).counter("leg_a_is_member");
         bed.run_until(Instant::ZERO + Span::from_ms(4));
-        assert_eq!(is_member(&bed), Some(1), "{array}");
+        assert_eq!(is_member(&mut bed), Some(1), "{array}");
         bed.run_until(Instant::ZERO + Span::from_ms(6));
-        assert_eq!(is_member(&bed), Some(0), "{array}");
+        assert_eq!(is_member(&mut bed), Some(0), "{array}");
         bed.run_until(Instant::ZERO + Span::from_secs(10));
-        assert_eq!(is_member(&bed), Some(1), "{array}");
+        assert_eq!(is_member(&mut bed), Some(1), "{array}");
     }
 }

@@ -4,6 +4,11 @@
 //! simulation. A [`Notice`] goes the other way as a [`DeviceEvent`](crate::machine::DeviceEvent). It is about the machine that sends
 //! it: its parents hear of it and do not hand it on, its driver says it to people.
 
+use crate::context::Cx;
+use crate::machine::Step;
+use crate::registry::TenantShare;
+use crate::request::TenantId;
+use crate::tenancy::{Deal, DealError, Dealt};
 use crate::units::{ByteLen, ByteOffset};
 
 /// How safely a device holds its data, beside how safely it is built to.
@@ -95,7 +100,7 @@ pub enum Gone {
     /// A page of a ring that cannot be read, at this byte: if a group stood there, what is in it may read as something older.
     Page(u64),
     /// A ring that may have had something newer of so many bytes of the device: they fail until they are written whole
-    /// ([`Machine::lost`](crate::Machine::lost)).
+    /// ([`Members::lost`](crate::Members::lost)).
     Dirty(u64),
 }
 
@@ -157,7 +162,7 @@ pub enum Admin {
     Lead(u8),
     /// Give this child up for good: what comes in its place holds nothing.
     Replace(u8),
-    /// What the device has of data that were lost counts from now on, old as it may be ([`Machine::lost`](crate::Machine::lost)).
+    /// What the device has of data that were lost counts from now on, old as it may be ([`Members::lost`](crate::Members::lost)).
     AcceptLost,
     /// The children have become longer, and say so in their limits: serve more. Answered by [`Notice::Grown`] or
     /// [`Notice::NotGrown`].
@@ -165,6 +170,31 @@ pub enum Admin {
         /// What they have more reads the same on all of them.
         is_equal: bool,
     },
+}
+
+/// A machine that obeys an operator ([`Machine::administer`](crate::machine::Machine::administer)). What follows from a command goes into the
+/// effects.
+pub trait Administer {
+    /// An operator asks for something.
+    ///
+    /// # Errors
+    /// Why it is not done; then nothing has changed.
+    fn admin(&mut self, _admin: Admin, _cx: &mut Cx<'_>) -> Result<(), AdminError> {
+        Err(AdminError::Unknown)
+    }
+
+    /// From here on `tenant` may ask for this. Every machine of a stack hears of it.
+    fn share_changed(&mut self, _tenant: TenantId, _share: &TenantShare, _cx: &mut Cx<'_>) -> Step {
+        Step::Idle
+    }
+
+    /// Changes the space that tenants have inside this device. Requests of the range that changes must not be under way.
+    ///
+    /// # Errors
+    /// Why it is not done.
+    fn deal(&mut self, _deal: Deal, _cx: &mut Cx<'_>) -> Result<Dealt, DealError> {
+        Err(DealError::Fixed)
+    }
 }
 
 /// Why a machine does not do what it is asked.

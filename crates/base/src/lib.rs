@@ -9,6 +9,7 @@
 //! change in any version.
 
 pub mod admin;
+pub mod advise;
 pub mod bad_lines;
 pub mod bytebuf;
 pub mod charge;
@@ -21,6 +22,7 @@ pub mod histogram;
 pub mod join;
 pub mod machine;
 pub mod medium;
+pub mod members;
 pub mod node;
 pub mod part;
 pub mod path;
@@ -28,6 +30,7 @@ pub mod payload;
 pub mod policy;
 pub mod redundancy;
 pub mod registry;
+pub mod report;
 pub mod request;
 pub mod rng;
 pub mod seal;
@@ -38,7 +41,10 @@ pub mod units;
 /// Version of the fields of what is printed or answered as JSON: results, records, the status of a server.
 pub const JSON_SCHEMA: u32 = 2;
 
-pub use admin::{Admin, AdminError, ChildUse, Gone, Health, Maintenance, MaintenanceKind, Notice};
+pub use admin::{
+    Admin, AdminError, Administer, ChildUse, Gone, Health, Maintenance, MaintenanceKind, Notice,
+};
+pub use advise::{Advise, Hints};
 pub use bad_lines::BadLines;
 pub use charge::{ChargeTable, Resource, Work};
 pub use context::{Cx, Draft};
@@ -48,10 +54,11 @@ pub use flash_map::FlashMap;
 pub use histogram::Histogram;
 pub use join::Joins;
 pub use machine::{
-    Area, Counter, DeviceEvent, Effect, Limits, Machine, OpenError, OpenOptions, Place, Step, TimerKey,
-    Violation,
+    Area, Counter, DeviceEvent, Effect, Limits, Machine, Needs, OpenError, OpenOptions, Place, Step,
+    TimerKey, Violation,
 };
 pub use medium::{BlockSpec, Medium, MediumSpec, Oob, Overlay, Program, UnitState, Window};
+pub use members::Members;
 pub use node::{LayerStats, Node, Peek, TenantStats};
 pub use part::Part;
 pub use path::{CriticalPath, Phase};
@@ -61,6 +68,7 @@ pub use redundancy::{Absence, Children, Redundancy};
 pub use registry::{
     BuildContext, BuildError, DeviceConfig, Kind, Plant, Precondition, Registry, TenantShare,
 };
+pub use report::{Ask, Figure, Report};
 pub use request::{ErrorKind, Flags, IoError, Op, Owner, ReqId, Request, RequestTable, State, TenantId};
 pub use rng::Rng;
 pub use seal::Seal;

@@ -19,19 +19,14 @@
 //!
 //! **Bounds.** The work of one call is bounded. Spurious timers do no harm.
 
-use crate::admin::{Admin, AdminError, ChildUse, Health, Maintenance, Notice};
-use crate::charge::Resource;
+use crate::admin::{Administer, Notice};
+use crate::advise::{Advise, Hints};
 use crate::context::Cx;
-use crate::energy::{EnergyPart, WearRegion};
-use crate::flash_map::FlashMap;
 use crate::medium::MediumSpec;
-use crate::node::Peek;
-use crate::redundancy::Redundancy;
-use crate::registry::TenantShare;
-use crate::request::{Op, ReqId, TenantId};
-use crate::tenancy::{Deal, DealError, Dealt, TenantSpace};
-use crate::timeline::Timeline;
-use crate::units::{ByteLen, ByteOffset, Instant, Span};
+use crate::members::Members;
+use crate::report::Report;
+use crate::request::{Op, ReqId};
+use crate::units::{ByteLen, ByteOffset, Instant};
 
 /// The main effect of one call, returned by value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,7 +56,7 @@ pub enum Effect {
     CancelWake(TimerKey),
     /// Tell every parent.
     Event(DeviceEvent),
-    /// Tell child `.0` that this extent is used ([`Machine::used`]).
+    /// Tell child `.0` that this extent is used ([`Hints::used`]).
     Used(u8, ByteOffset, ByteLen),
     /// [`Machine::open`] is complete.
     Opened(Result<(), OpenError>),
@@ -255,22 +250,51 @@ pub struct Violation {
     pub what: String,
 }
 
+/// What a machine must be given to run, and what its driver must know of it before.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Needs {
+    /// The medium of a leaf.
+    pub medium: MediumSpec,
+    /// It reads back what it wrote to its children: then they keep their content even in a run without data.
+    pub keeps_records: bool,
+    /// How many requests ahead it wants to be told what comes ([`Hints::foresee`]). Only a simulation of a given trace can tell;
+    /// elsewhere nobody does, and the machine does without.
+    pub foresight: u32,
+    /// It fails requests and loses what it holds by plan, so that whoever judges a stack expects failures.
+    pub injects_faults: bool,
+}
+
+impl Needs {
+    /// Nothing.
+    pub const NOTHING: Needs =
+        Needs { medium: MediumSpec::None, keeps_records: false, foresight: 0, injects_faults: false };
+
+    /// A leaf's medium.
+    pub fn medium(medium: MediumSpec) -> Needs {
+        Needs { medium, ..Needs::NOTHING }
+    }
+
+    /// Children that keep records.
+    pub fn records() -> Needs {
+        Needs { keeps_records: true, ..Needs::NOTHING }
+    }
+}
+
 /// A layer of a stack. See the module's page for the rules.
+///
+/// A request needs [`limits`](Machine::limits), [`request`](Machine::request), [`child_done`](Machine::child_done), [`timer`](Machine::timer) and
+/// [`child_event`](Machine::child_event), between [`open`](Machine::open) and [`close`](Machine::close). All else is optional: what a machine can
+/// say beside serving stands in traits of its own, and a method here leads to each.
 pub trait Machine: Send {
     /// What this machine can take. Constant between [`open`](Machine::open) and a [`DeviceEvent::Resized`].
     fn limits(&self) -> &Limits;
 
-    /// The medium a leaf needs.
-    fn medium(&self) -> MediumSpec {
-        MediumSpec::None
+    /// What it must be given to run.
+    fn needs(&self) -> Needs {
+        Needs::NOTHING
     }
 
-    /// Whether it reads back what it wrote to its children: then they keep their content even in a run without data.
-    fn keeps_records(&self) -> bool {
-        false
-    }
-
-    /// Reads its own records and recovers. Children are open already, or known to be absent ([`Peek::is_open`]).
+    /// Reads its own records and recovers. Children are open already, or known to be absent ([`Peek::is_open`](crate::Peek::is_open)).
     /// Ends with [`Cx::opened`]; no request comes from above before that.
     fn open(&mut self, _how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         cx.opened_if_children_are();
@@ -305,74 +329,6 @@ pub trait Machine: Send {
         Step::Idle
     }
 
-    /// An operator asks for something. What it leads to goes into the effects.
-    ///
-    /// # Errors
-    /// Why it is not done; then nothing has changed.
-    fn admin(&mut self, _admin: Admin, _cx: &mut Cx<'_>) -> Result<(), AdminError> {
-        Err(AdminError::Unknown)
-    }
-
-    /// How safely it holds its data, if it is built to bear a loss.
-    fn health(&self) -> Option<Health> {
-        None
-    }
-
-    /// What the loss of its children means, of a machine that does not simply need all of them.
-    fn redundancy(&self) -> Option<Redundancy> {
-        None
-    }
-
-    /// Ranges that were lost and fail until they are written whole, in order; of a machine that keeps a list of them on record.
-    fn lost(&self, _out: &mut Vec<(ByteOffset, ByteLen)>) {}
-
-    /// What it does with its data beside serving, each kind of work once.
-    fn maintenance(&self, _out: &mut Vec<Maintenance>) {}
-
-    /// What it does with a child, if it is built to do without some.
-    fn child_use(&self, _child: u8) -> Option<ChildUse> {
-        None
-    }
-
-    /// Bytes of a child with these limits in which nothing will ever be stored: what it has more than the others, and tails that are
-    /// no whole unit.
-    fn left_over(&self, _child: u8, _below: &Limits) -> ByteLen {
-        ByteLen::ZERO
-    }
-
-    /// Whether it serves now and could not without this child.
-    fn needs_child(&self, _child: u8) -> bool {
-        false
-    }
-
-    /// From here on `tenant` may ask for this. Every machine of a stack hears of it.
-    fn share_changed(&mut self, _tenant: TenantId, _share: &TenantShare, _cx: &mut Cx<'_>) -> Step {
-        Step::Idle
-    }
-
-    /// Changes the space that tenants have inside this device. Requests of the range that changes must not be under way.
-    fn deal(&mut self, _deal: Deal, _cx: &mut Cx<'_>) -> Result<Dealt, DealError> {
-        Err(DealError::Fixed)
-    }
-
-    /// The space of each tenant, of a device that tells tenants apart by their space.
-    fn spaces(&self, _out: &mut Vec<TenantSpace>) {}
-
-    /// About how long a request would take if it came now.
-    fn expected_latency(&self, _op: Op, _offset: ByteOffset, _len: ByteLen, _peek: &Peek<'_>) -> Span {
-        Span::ZERO
-    }
-
-    /// Whether a request that came now would have to wait.
-    fn is_busy(&self, _peek: &Peek<'_>) -> bool {
-        false
-    }
-
-    /// Where data lies, if this machine knows.
-    fn locate(&self, _offset: ByteOffset, _len: ByteLen, _peek: &Peek<'_>) -> Option<Place> {
-        None
-    }
-
     /// A request like this will come soon: touch what it will need. Changes nothing. The machine names the extent below
     /// that it would use, and the driver passes the hint on.
     #[inline]
@@ -380,55 +336,31 @@ pub trait Machine: Send {
         None
     }
 
-    /// How many requests ahead it wants to be told what comes. Only a simulation of a known trace can tell; elsewhere
-    /// nobody does, and the machine does without.
-    fn foresight(&self) -> u32 {
-        0
-    }
-
-    /// A request like this comes as many requests from now as the machine with the longest [`foresight`](Machine::foresight)
-    /// of its stack asked for. The machine names the extent below that it would use, and the driver tells that child.
-    fn foresee(&mut self, op: Op, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
-        self.prepare(op, offset, len)
-    }
-
-    /// An extent that was read here with [`Flags::SPECULATIVE`](crate::request::Flags::SPECULATIVE) is used after all. It may
-    /// change what is kept where; nothing is answered. A machine that passes requests on names the extent below, which the
-    /// driver tells then.
-    fn used(&mut self, _offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
-        None
-    }
-
-    /// Reports its figures, in a stated order.
-    fn counters(&self, _out: &mut Vec<Counter>) {}
-
-    /// Busy time of each resource since the counters were reset, over all of its kind, and how many there are; the charges add up to it.
-    fn busy(&self, _out: &mut Vec<(Resource, Span, u32)>) {}
-
-    /// What it drew since the counters were reset, by state. `from` is when they were reset, `to` is now: for what rests.
-    fn energy(&self, _from: Instant, _to: Instant, _out: &mut Vec<EnergyPart>) {}
-
-    /// How its flash wears.
-    fn wear(&self, _out: &mut Vec<WearRegion>) {}
-
-    /// Keeps from now on what its lanes do between these two moments.
-    fn watch_lanes(&mut self, _from: Instant, _to: Instant) {}
-
-    /// What its lanes did in the window that is watched; `None` when none is.
-    fn lanes(&self) -> Option<&Timeline> {
-        None
-    }
-
-    /// The blocks of a flash device as they are now.
-    fn flash_map(&self) -> Option<FlashMap> {
-        None
-    }
-
-    /// Starts counting anew, as at the end of a warm-up. State stays.
-    fn reset_counters(&mut self) {}
+    /// Puts its figures into the report, or begins to count anew, as the report asks.
+    fn report(&mut self, _report: &mut Report) {}
 
     /// Checks the machine's own invariants, however long it takes. Called by the verified simulation.
     fn check(&self) -> Result<(), Violation> {
         Ok(())
+    }
+
+    /// What it can say of requests that have not come.
+    fn advise(&self) -> Option<&dyn Advise> {
+        None
+    }
+
+    /// Who takes hints in it.
+    fn hints(&mut self) -> Option<&mut dyn Hints> {
+        None
+    }
+
+    /// What it can say of its children, if it uses them in other ways than to pass requests on.
+    fn members(&self) -> Option<&dyn Members> {
+        None
+    }
+
+    /// Who obeys an operator in it.
+    fn administer(&mut self) -> Option<&mut dyn Administer> {
+        None
     }
 }

@@ -148,18 +148,18 @@ impl<'a> Peek<'a> {
     /// How long the child would take.
     pub fn expected_latency(&self, child: u8, op: Op, offset: ByteOffset, len: ByteLen) -> Span {
         let (peek, node) = self.child(child);
-        node.machine.expected_latency(op, offset, len, &peek)
+        node.machine.advise().map_or(Span::ZERO, |of| of.expected_latency(op, offset, len, &peek))
     }
 
     /// Whether the child is busy.
     pub fn is_busy(&self, child: u8) -> bool {
         let (peek, node) = self.child(child);
-        node.machine.is_busy(&peek)
+        node.machine.advise().is_some_and(|of| of.is_busy(&peek))
     }
 
     /// Where the child keeps this extent.
     pub fn locate(&self, child: u8, offset: ByteOffset, len: ByteLen) -> Option<Place> {
         let (peek, node) = self.child(child);
-        node.machine.locate(offset, len, &peek)
+        node.machine.advise()?.locate(offset, len, &peek)
     }
 }

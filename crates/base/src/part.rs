@@ -3,7 +3,7 @@
 //! A request is shifted and passed on; nobody waits for it here. A flush is passed on as it is: it makes durable what the
 //! whole device below holds. One step per request; no RAM per byte.
 
-use crate::{ByteLen, ByteOffset, Cx, Limits, Machine, Op, Peek, Place, ReqId, Span, Step};
+use crate::{Advise, ByteLen, ByteOffset, Cx, Hints, Limits, Machine, Op, Peek, Place, ReqId, Span, Step};
 
 /// The machine.
 pub struct Part {
@@ -36,6 +36,21 @@ impl Machine for Part {
         Step::Forward(0, id)
     }
 
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset + self.base))
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+
+    fn hints(&mut self) -> Option<&mut dyn Hints> {
+        Some(self)
+    }
+}
+
+impl Advise for Part {
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         peek.expected_latency(0, op, offset + self.base, len)
     }
@@ -47,9 +62,10 @@ impl Machine for Part {
     fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
         peek.locate(0, offset + self.base, len)
     }
+}
 
-    #[inline]
-    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+impl Hints for Part {
+    fn foresee(&mut self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
         Some((0, offset + self.base))
     }
 

@@ -1,6 +1,6 @@
 //! What the loss of children means to a machine that stands on several: declared by itself, so that what judges a stack need not know its kinds.
 //!
-//! A machine that says nothing here ([`Machine::redundancy`](crate::machine::Machine::redundancy)) needs every child: what one of them fails, fails here, and
+//! A machine that says nothing here ([`Members::redundancy`](crate::Members::redundancy)) needs every child: what one of them fails, fails here, and
 //! what one of them loses is lost.
 
 /// Children of one machine, by number: 0 to 63, the most that any machine takes.

@@ -58,7 +58,7 @@ impl Flags {
     pub const PREFETCH: Flags = Flags(2);
     /// Work that yields to foreground requests.
     pub const BACKGROUND: Flags = Flags(4);
-    /// A read of more than was asked for. What of it is used is told later ([`Machine::used`](crate::machine::Machine::used)).
+    /// A read of more than was asked for. What of it is used is told later ([`Hints::used`](crate::Hints::used)).
     pub const SPECULATIVE: Flags = Flags(8);
 
     /// Whether all bits of `other` are set.

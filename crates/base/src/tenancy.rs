@@ -1,8 +1,8 @@
 //! What changes about tenants while a stack runs.
 //!
 //! Two things change. *What a tenant may ask for* (its weight and limits, [`TenantShare`]) stands once for the whole stack: every
-//! machine hears of it ([`Machine::share_changed`](crate::machine::Machine::share_changed)). *The space that tenants have inside a device*
-//! is that device's own affair: a [`Deal`] goes to one machine ([`Machine::deal`](crate::machine::Machine::deal)), which answers when
+//! machine hears of it ([`Administer::share_changed`](crate::Administer::share_changed)). *The space that tenants have inside a device*
+//! is that device's own affair: a [`Deal`] goes to one machine ([`Administer::deal`](crate::Administer::deal)), which answers when
 //! the change holds whatever happens.
 //!
 //! Tenants of a device have numbers from 1, as namespaces of a drive do. A number that is free again is given to the next one.

@@ -13,7 +13,7 @@ mod demand;
 
 use crate::map::LineMap;
 use crate::replacement::{Arrival, Cause, Hit, Recall, Replacement, Victim};
-use nandu_base::Violation;
+use nandu_base::{Report, Violation};
 
 /// Most blocks in a line.
 pub const LINE_MAX: u32 = 64;
@@ -150,10 +150,10 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
         &self.policy
     }
 
-    /// Starts counting anew.
-    pub fn reset_counters(&mut self) {
-        self.tally = Tally::default();
-        self.policy.reset_counters();
+    /// The figures of its policy; what it counts itself begins anew with them, and is its owner's to tell.
+    pub fn report(&mut self, report: &mut Report) {
+        self.policy.report(report);
+        report.restart(&mut self.tally);
     }
 
     /// Bytes that the cache takes beside the blocks.

@@ -6,7 +6,7 @@
 use crate::directory::{Directory, Tally};
 use crate::map::{Flat, Hashed, LineMap};
 use crate::replacement::{Arrival, Cause, Replacement, ReplacementConfig, Room};
-use nandu_base::{BuildError, Counter};
+use nandu_base::{Ask, BuildError, Counter, Report};
 
 /// Blocks that are met in order. 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,8 +114,9 @@ fn run<P: Replacement, M: LineMap>(mut directory: Directory<P, M>, accesses: Acc
     } else {
         meet_all::<false, P, M>(&mut directory, accesses);
     }
-    let mut counters = Vec::new();
-    directory.policy().counters(&mut counters);
+    let mut report = Report::new(Ask::Counters);
+    directory.report(&mut report);
+    let counters = report.counters;
     PageResult { tally: directory.tally, metadata_bytes: directory.metadata_bytes(), counters }
 }
 

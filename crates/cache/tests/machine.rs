@@ -1,6 +1,6 @@
 //! Conversations with the machine: what it reads below, what it answers itself, and when.
 
-use nandu_base::{ErrorKind, Flags, Instant, Op, Span};
+use nandu_base::{Ask, ErrorKind, Flags, Instant, Op, Span};
 use nandu_stack::testbed::Testbed;
 use nandu_stack::{BuildOptions, Stack, builtin};
 use std::collections::BTreeMap;
@@ -20,10 +20,8 @@ fn bed(options: &str) -> Testbed {
 
 const SEGMENTS: &str = "prefetch = { kind = \"segment\", segment_size = \"32 KiB\" }";
 
-fn figures(bed: &Testbed) -> BTreeMap<&'static str, u64> {
-    let mut counters = Vec::new();
-    bed.graph().machine(bed.node("cache")).counters(&mut counters);
-    counters.into_iter().map(|c| (c.name, c.value)).collect()
+fn figures(bed: &mut Testbed) -> BTreeMap<&'static str, u64> {
+    bed.report("cache", Ask::Counters).counters.into_iter().map(|c| (c.name, c.value)).collect()
 }
 
 /// Reads below and their bytes.
@@ -41,7 +39,7 @@ fn a_miss_brings_its_segment_in_one_read_and_the_rest_are_hits() {
         assert_eq!(bed.go(Op::Read, block * BLOCK, BLOCK).latency, Span::from_us(2), "block {block}");
     }
     assert_eq!(below(&bed), (1, 8 * BLOCK));
-    let f = figures(&bed);
+    let f = figures(&mut bed);
     assert_eq!((f["cache_hits"], f["prefetch_hits"], f["misses"]), (1, 2, 1));
     assert_eq!((f["prefetched_blocks"], f["prefetch_unused_blocks"]), (7, 5));
 }
@@ -56,7 +54,7 @@ fn a_read_of_what_is_on_its_way_waits_for_it_and_is_a_late_hit() {
     let done = bed.take_done();
     assert_eq!(done.iter().map(|d| d.serial).collect::<Vec<_>>(), [first, late]);
     assert_eq!(done[0].at, done[1].at, "both come with the same read below");
-    assert_eq!((below(&bed).0, figures(&bed)["prefetch_hits_late"]), (1, 1));
+    assert_eq!((below(&bed).0, figures(&mut bed)["prefetch_hits_late"]), (1, 1));
 }
 
 #[test]
@@ -68,7 +66,7 @@ fn what_is_asked_for_comes_first_when_it_is_read_alone() {
     // The block, and what is before and behind it in one read that takes the block again.
     assert_eq!(below(&bed), (2, 9 * BLOCK));
     assert_eq!(bed.go(Op::Read, 4 * BLOCK, BLOCK).latency, Span::from_us(2));
-    assert_eq!(figures(&bed)["device_read_again_bytes"], BLOCK);
+    assert_eq!(figures(&mut bed)["device_read_again_bytes"], BLOCK);
 }
 
 #[test]
@@ -77,7 +75,7 @@ fn reads_ahead_are_refused_beyond_their_depth() {
     let mut bed = bed(&options);
     bed.go(Op::Read, 3 * BLOCK, BLOCK);
     assert_eq!(below(&bed), (1, BLOCK));
-    let f = figures(&bed);
+    let f = figures(&mut bed);
     assert_eq!((f["prefetch_reads_refused"], f["prefetch_blocks_refused"]), (1, 7));
 }
 
@@ -142,7 +140,7 @@ fn write_back_acknowledges_at_once_and_a_flush_brings_it_below() {
         bed.go(Op::Flush, 0, 0);
         assert_eq!(bed.stored("disk", 0).serial(), first.serial);
         assert_eq!(bed.stored("disk", BLOCK).serial(), second.serial);
-        assert_eq!((figures(&bed)["dirty_blocks"], figures(&bed)["rewritten_blocks"]), (0, 1));
+        assert_eq!((figures(&mut bed)["dirty_blocks"], figures(&mut bed)["rewritten_blocks"]), (0, 1));
         assert_eq!(bed.go(Op::Read, 0, BLOCK).latency, Span::from_us(2), "it is clean and stays");
     }
 }
@@ -171,7 +169,7 @@ fn a_padded_unit_goes_below_in_one_write() {
         let after = bed.graph().stats(bed.node("disk"));
         assert_eq!(after.requests[Op::Write as usize] - writes, 1, "pad {pad}");
         assert_eq!(after.bytes[Op::Write as usize] - bytes, lengths * BLOCK, "pad {pad}");
-        assert_eq!(figures(&bed)["padded_blocks"], lengths - 1);
+        assert_eq!(figures(&mut bed)["padded_blocks"], lengths - 1);
         assert_eq!(bed.stored("disk", 0).serial(), new.serial);
         assert_eq!(bed.stored("disk", BLOCK).serial(), 0);
         assert_eq!(bed.stored("disk", 3 * BLOCK).serial(), old.serial, "what was there stays");
@@ -185,11 +183,11 @@ fn blocks_share_the_buffer_of_their_fill_until_most_of_it_has_gone() {
     let mut bed =
         bed("prefetch = { kind = \"p-block\", lookahead = \"28 KiB\" }\nreplacement = { kind = \"lru\" }");
     bed.go(Op::Read, 0, BLOCK);
-    let f = figures(&bed);
+    let f = figures(&mut bed);
     assert_eq!((f["cached_bytes"], f["data_bytes"], f["data_blocks_moved"]), (8 * BLOCK, 8 * BLOCK, 0));
     for (trimmed, kept, moved) in [(4, 8, 0), (5, 3, 3), (8, 0, 3)] {
         bed.go(Op::Trim, 0, trimmed * BLOCK);
-        let f = figures(&bed);
+        let f = figures(&mut bed);
         assert_eq!(f["cached_bytes"], (8 - trimmed) * BLOCK);
         assert_eq!((f["data_bytes"], f["data_blocks_moved"]), (kept * BLOCK, moved), "{trimmed} trimmed");
     }
@@ -236,7 +234,7 @@ fn what_is_foreseen_is_brought() {
     bed.run_until(bed.now() + Span::from_ms(1));
     assert_eq!(below(&bed), (2, 3 * BLOCK));
     assert_eq!(bed.go(Op::Read, 101 * BLOCK, BLOCK).latency, Span::from_us(2));
-    assert_eq!(figures(&bed)["prefetch_hits"], 1);
+    assert_eq!(figures(&mut bed)["prefetch_hits"], 1);
 }
 
 /// A prefetcher that learns hears that a read waited for what it had brought, and that what it had brought went unmet.
@@ -249,14 +247,14 @@ fn a_prefetcher_hears_what_came_too_late_and_what_too_early() {
     // Blocks 8 to 11 are on their way.
     bed.submit(0, Op::Read, Flags::NONE, 8 * BLOCK, 4 * BLOCK);
     bed.settle();
-    assert_eq!(figures(&bed)["amp_reads_that_waited"], 1);
-    assert_eq!(figures(&bed)["amp_blocks_too_early"], 0);
+    assert_eq!(figures(&mut bed)["amp_reads_that_waited"], 1);
+    assert_eq!(figures(&mut bed)["amp_blocks_too_early"], 0);
     bed.run_until(bed.now() + Span::from_ms(5));
     // Blocks 12 to 19 have come, and are pushed out by others that nobody brings ahead.
     for block in 0..64 {
         bed.go(Op::Read, (1000 - 4 * block) * BLOCK, BLOCK);
     }
-    assert_eq!(figures(&bed)["amp_blocks_too_early"], 8);
+    assert_eq!(figures(&mut bed)["amp_blocks_too_early"], 8);
 }
 
 #[test]
@@ -278,11 +276,11 @@ fn dirty_data_is_bounded_and_ages() {
         bed.submit(0, Op::Write, Flags::NONE, block * BLOCK, BLOCK);
     }
     bed.settle();
-    let f = figures(&bed);
+    let f = figures(&mut bed);
     assert_eq!(f["dirty_blocks_max"], 8);
     assert!(f["writes_through"] > 0);
     bed.run_until(bed.now() + Span::from_ms(50));
-    assert_eq!(figures(&bed)["dirty_blocks"], 0, "what is older than 10 ms is below");
+    assert_eq!(figures(&mut bed)["dirty_blocks"], 0, "what is older than 10 ms is below");
 }
 
 #[test]
@@ -346,7 +344,7 @@ fn only_what_costs_nothing_more_is_brought_when_colocated() {
 fn a_write_that_is_longer_than_memory_leaves_its_end() {
     let mut bed = bed(SEGMENTS);
     let write = bed.go(Op::Write, 0, 200 * BLOCK);
-    let f = figures(&bed);
+    let f = figures(&mut bed);
     assert!(f["cached_bytes"] <= 64 * BLOCK && f["data_bytes"] <= 2 * f["cached_bytes"], "{f:?}");
     let read = bed.go(Op::Read, 199 * BLOCK, BLOCK);
     assert_eq!((read.latency, read.data[0].serial()), (Span::from_us(2), write.serial));
@@ -364,7 +362,7 @@ fn a_device_that_is_gone_is_not_asked_for_ever_within_one_moment() {
     bed.run_until(Instant(2_000_000));
     // One block of each of 16 NAND blocks: the buffer is full.
     let last = (0..16).map(|unit| bed.go(Op::Write, unit * 4 * BLOCK, BLOCK).serial).last();
-    assert!(figures(&bed)["failed_fills"] > 0, "the device is gone");
+    assert!(figures(&mut bed)["failed_fills"] > 0, "the device is gone");
     bed.run_until(Instant(200_000_000));
     assert_eq!(bed.go(Op::Flush, 0, 0).error, None);
     assert_eq!(Some(bed.stored("disk", 60 * BLOCK).serial()), last);

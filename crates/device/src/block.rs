@@ -8,8 +8,8 @@
 //! Bounds: one step per request. RAM: none per byte stored; the medium belongs to the driver.
 
 use nandu_base::{
-    BlockSpec, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, ErrorKind, Kind, Limits,
-    Machine, MediumSpec, Op, Peek, ReqId, Resource, SECTOR, Span, Step, Work,
+    Advise, BlockSpec, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, ErrorKind, Kind,
+    Limits, Machine, MediumSpec, Needs, Op, Peek, Report, ReqId, Resource, SECTOR, Span, Step, Work,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -175,8 +175,8 @@ impl Machine for BlockLeaf {
         &self.limits
     }
 
-    fn medium(&self) -> MediumSpec {
-        MediumSpec::Block(self.spec.clone())
+    fn needs(&self) -> Needs {
+        Needs::medium(MediumSpec::Block(self.spec.clone()))
     }
 
     #[inline]
@@ -192,16 +192,18 @@ impl Machine for BlockLeaf {
         Step::Medium(id)
     }
 
+    fn report(&mut self, report: &mut Report) {
+        report.busy(Resource::Device, &mut self.busy, 1);
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+}
+
+impl Advise for BlockLeaf {
     fn expected_latency(&self, op: Op, _offset: ByteOffset, len: ByteLen, _peek: &Peek<'_>) -> Span {
         self.spec.latency + self.spec.transfer(op, len)
-    }
-
-    fn busy(&self, out: &mut Vec<(Resource, Span, u32)>) {
-        out.push((Resource::Device, self.busy, 1));
-    }
-
-    fn reset_counters(&mut self) {
-        self.busy = Span::ZERO;
     }
 }
 
@@ -229,7 +231,7 @@ mod tests {
     fn a_leaf_states_its_medium() {
         let leaf = build(&memory(), "size = \"1 MiB\"\nlatency = \"5 us\"").unwrap();
         assert_eq!(leaf.limits().capacity, ByteLen::mib(1));
-        let MediumSpec::Block(spec) = leaf.medium() else { panic!("a block leaf has a block medium") };
+        let MediumSpec::Block(spec) = leaf.needs().medium else { panic!("a block leaf has a block medium") };
         assert_eq!((spec.latency, spec.path), (Span::from_us(5), None));
         let leaf = build(&file(), "path = \"a.img\"\nsize = \"1 MiB\"\nsector = \"4 KiB\"").unwrap();
         assert_eq!(leaf.limits().align, 4096);

@@ -11,8 +11,8 @@
 
 use crate::write_buffer::Link;
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, ByteOffset, Counter, Cx, DeviceConfig, Draft, Effect, Instant, Kind,
-    Limits, Machine, Op, Peek, Phase, Place, ReqId, Span, Step, TimerKey,
+    Advise, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, Draft, Effect, Hints, Instant,
+    Kind, Limits, Machine, Op, Peek, Phase, Place, Report, ReqId, Span, Step, TimerKey,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -157,6 +157,34 @@ impl Machine for HostLink {
         Step::FinishAt(parent, start + time)
     }
 
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset))
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        let t = &mut self.tally;
+        report.count("link_commands", &mut t.commands);
+        report.count("link_bytes_down", &mut t.down);
+        report.count("link_bytes_up", &mut t.up);
+        let mut busy = self.down.busy;
+        report.restart(&mut self.down.busy);
+        if let Some(up) = &mut self.up {
+            busy += up.busy;
+            report.restart(&mut up.busy);
+        }
+        report.put("link_busy_ns", busy.0);
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+
+    fn hints(&mut self) -> Option<&mut dyn Hints> {
+        Some(self)
+    }
+}
+
+impl Advise for HostLink {
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         let data = if matches!(op, Op::Read | Op::Write) { self.down.transfer(len) } else { Span::ZERO };
         self.overhead + data + peek.expected_latency(0, op, offset, len)
@@ -169,29 +197,14 @@ impl Machine for HostLink {
     fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
         peek.locate(0, offset, len)
     }
+}
 
-    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+impl Hints for HostLink {
+    fn foresee(&mut self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
         Some((0, offset))
     }
 
     fn used(&mut self, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
         Some((0, offset))
-    }
-
-    fn counters(&self, out: &mut Vec<Counter>) {
-        let busy = self.down.busy + self.up.as_ref().map_or(Span::ZERO, |up| up.busy);
-        let Tally { commands, down, up } = self.tally;
-        out.push(Counter { name: "link_commands", value: commands });
-        out.push(Counter { name: "link_bytes_down", value: down });
-        out.push(Counter { name: "link_bytes_up", value: up });
-        out.push(Counter { name: "link_busy_ns", value: busy.0 });
-    }
-
-    fn reset_counters(&mut self) {
-        self.tally = Tally::default();
-        self.down.busy = Span::ZERO;
-        if let Some(up) = &mut self.up {
-            up.busy = Span::ZERO;
-        }
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! What is stored is the business of the verified simulation, whose family `ssd-combined` draws the same options.
 
-use nandu_base::{ByteLen, ByteOffset, Counter, Deal, Flags, Op, Peek, Precondition, Rng, Span};
+use nandu_base::{Ask, ByteLen, ByteOffset, Counter, Deal, Flags, Op, Peek, Precondition, Rng, Span};
 use nandu_stack::testbed::Testbed;
 use nandu_stack::{BuildOptions, builtin};
 use std::collections::BTreeSet;
@@ -252,13 +252,14 @@ fn run(text: &str, seed: u64) -> Result<Seen, String> {
         dealt.is_ok()
     };
     let node = bed.node("ssd");
-    let mut counters = Vec::new();
-    bed.graph().machine(node).counters(&mut counters);
-    let is_short = bed.graph().machine(node).flash_map().is_some_and(|map| map.blocks_per_plane < BLOCKS);
+    let counters = bed.report("ssd", Ask::Counters).counters;
+    let is_short =
+        bed.report("ssd", Ask::FlashMap).flash_map.is_some_and(|map| map.blocks_per_plane < BLOCKS);
     let lane = |page: u64| {
         let peek = Peek::new(&[], &[], bed.now());
         bed.graph()
             .machine(node)
+            .advise()?
             .locate(ByteOffset(page * PAGE), ByteLen(PAGE), &peek)
             .map(|place| place.lane)
     };

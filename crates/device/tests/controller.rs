@@ -1,7 +1,7 @@
 //! What a page-mapped drive does beside translating, by hand: what a write buffer acknowledges, and what stands still for reads.
 //! What they store is the verified simulation's business.
 
-use nandu_base::{Counter, Flags, Op, Precondition, Span};
+use nandu_base::{Ask, Flags, Op, Precondition, Span};
 use nandu_stack::testbed::Testbed;
 use nandu_stack::{BuildOptions, builtin};
 
@@ -65,10 +65,8 @@ fn die_schedulers() -> Vec<&'static str> {
     schedulers
 }
 
-fn counter(bed: &Testbed, name: &str) -> u64 {
-    let mut counters: Vec<Counter> = Vec::new();
-    bed.graph().machine(bed.node("ssd")).counters(&mut counters);
-    counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
+fn counter(bed: &mut Testbed, name: &str) -> u64 {
+    bed.counter("ssd", name)
 }
 
 fn write(bed: &mut Testbed, page: u64) -> Span {
@@ -90,12 +88,8 @@ fn page_maps() -> Vec<String> {
         let found = [", cmt_size = 4200", ""].into_iter().map(with).find(|options| try_bed(options).is_ok());
         found.unwrap_or_else(|| panic!("{name}: a small drive is refused"))
     };
-    let chooses = |options: &String| {
-        let bed = bed(options);
-        let mut counters = Vec::new();
-        bed.graph().machine(bed.node("ssd")).counters(&mut counters);
-        Counter::find(&counters, "merges_switch").is_some()
-    };
+    let chooses =
+        |options: &String| bed(options).report("ssd", Ask::Counters).counter("merges_switch").is_some();
     let maps: Vec<String> = builtin()
         .policies("mapping")
         .map(|policy| map(policy.name))
@@ -112,15 +106,15 @@ fn a_buffered_write_ends_at_the_speed_of_the_link_with_every_map() {
         for page in [3, 40, 3, 3] {
             assert_eq!(write(&mut bed, page), LINK, "{map}");
         }
-        assert_eq!(counter(&bed, "buffer_pages"), 2, "{map}");
-        assert_eq!(counter(&bed, "buffer_pages_replaced"), 2, "{map}");
-        assert_eq!(counter(&bed, "host_pages_written"), 0, "{map}");
+        assert_eq!(counter(&mut bed, "buffer_pages"), 2, "{map}");
+        assert_eq!(counter(&mut bed, "buffer_pages_replaced"), 2, "{map}");
+        assert_eq!(counter(&mut bed, "host_pages_written"), 0, "{map}");
         assert_eq!(read(&mut bed, 3), LINK, "{map}");
-        assert_eq!(counter(&bed, "buffer_pages_read"), 1, "{map}");
+        assert_eq!(counter(&mut bed, "buffer_pages_read"), 1, "{map}");
         let flush = bed.go(Op::Flush, 0, 0).latency;
         assert!(flush >= (PROGRAM + TRANSFER) * 2, "{map}: {flush}");
-        assert_eq!(counter(&bed, "host_pages_written"), 2, "{map}");
-        assert_eq!(counter(&bed, "buffer_pages"), 0, "{map}");
+        assert_eq!(counter(&mut bed, "host_pages_written"), 2, "{map}");
+        assert_eq!(counter(&mut bed, "buffer_pages"), 0, "{map}");
         assert_eq!(bed.go(Op::Flush, 0, 0).latency, Span::ZERO, "{map}");
     }
 }
@@ -130,13 +124,13 @@ fn pages_are_programmed_above_what_is_kept_and_when_they_have_waited() {
     let mut bed = bed(&buffer(8, "dirty_share = \"1/4\", dirty_expire = \"5 ms\""));
     write(&mut bed, 1);
     write(&mut bed, 2);
-    assert_eq!(counter(&bed, "buffer_pages_programmed"), 0);
+    assert_eq!(counter(&mut bed, "buffer_pages_programmed"), 0);
     write(&mut bed, 3);
-    assert_eq!(counter(&bed, "buffer_pages_programmed"), 1, "the oldest of three, two may stay");
+    assert_eq!(counter(&mut bed, "buffer_pages_programmed"), 1, "the oldest of three, two may stay");
     let later = bed.now() + Span::from_ms(20);
     bed.run_until(later);
-    assert_eq!(counter(&bed, "buffer_pages_programmed"), 3);
-    assert_eq!(counter(&bed, "host_pages_written"), 3);
+    assert_eq!(counter(&mut bed, "buffer_pages_programmed"), 3);
+    assert_eq!(counter(&mut bed, "host_pages_written"), 3);
 }
 
 /// A page leaves in time although another plane, which merges, holds an older one up.
@@ -159,12 +153,12 @@ fn a_page_that_has_waited_does_not_wait_for_another_plane() {
     write(&mut bed, 1);
     after(&mut bed, 1100);
     assert_eq!(
-        counter(&bed, "buffer_pages_programmed"),
+        counter(&mut bed, "buffer_pages_programmed"),
         3,
         "the first two of one plane, and the page of the other"
     );
     after(&mut bed, 50_000);
-    assert_eq!(counter(&bed, "buffer_pages_programmed"), 4);
+    assert_eq!(counter(&mut bed, "buffer_pages_programmed"), 4);
 }
 
 #[test]
@@ -179,10 +173,10 @@ fn a_full_buffer_lets_writes_wait_for_programs() {
     for (n, latency) in (1..).zip(&latencies[2..]) {
         assert_eq!(*latency, (PROGRAM + TRANSFER) * n + LINK, "one program for each that waits");
     }
-    assert_eq!(counter(&bed, "write_stalls"), 4);
-    assert_eq!(counter(&bed, "write_stall_max_ns"), (PROGRAM + TRANSFER).0 * 4);
+    assert_eq!(counter(&mut bed, "write_stalls"), 4);
+    assert_eq!(counter(&mut bed, "write_stall_max_ns"), (PROGRAM + TRANSFER).0 * 4);
     bed.close();
-    assert_eq!(counter(&bed, "buffer_pages"), 0);
+    assert_eq!(counter(&mut bed, "buffer_pages"), 0);
 }
 
 #[test]
@@ -194,7 +188,7 @@ fn fua_waits_for_its_own_pages_only() {
         bed.settle();
         let fua = bed.take_done().remove(0);
         assert_eq!(fua.latency, PROGRAM + TRANSFER, "{arbiter}");
-        assert_eq!(counter(&bed, "host_pages_written"), 1, "{arbiter}");
+        assert_eq!(counter(&mut bed, "host_pages_written"), 1, "{arbiter}");
     }
 }
 
@@ -210,7 +204,7 @@ fn capacitors_make_an_acknowledged_write_durable() {
         bed.settle();
         assert_eq!(bed.take_done().remove(0).latency, LINK, "{arbiter}");
         assert_eq!(bed.go(Op::Flush, 0, 0).latency, Span::ZERO, "{arbiter}");
-        assert_eq!(counter(&bed, "host_pages_written"), 0, "{arbiter}");
+        assert_eq!(counter(&mut bed, "host_pages_written"), 0, "{arbiter}");
     }
 }
 
@@ -219,9 +213,9 @@ fn a_trim_drops_what_waits() {
     let mut bed = bed(&buffer(8, "dirty_share = 1, dirty_expire = \"1 s\""));
     write(&mut bed, 1);
     bed.go(Op::Trim, PAGE, PAGE);
-    assert_eq!((counter(&bed, "buffer_pages"), counter(&bed, "buffer_pages_trimmed")), (0, 1));
+    assert_eq!((counter(&mut bed, "buffer_pages"), counter(&mut bed, "buffer_pages_trimmed")), (0, 1));
     assert_eq!(read(&mut bed, 1), Span::ZERO);
-    assert_eq!(counter(&bed, "host_pages_written"), 0);
+    assert_eq!(counter(&mut bed, "host_pages_written"), 0);
 }
 
 /// With capacitors a trim waits for what came before it, and for nothing that came after.
@@ -253,11 +247,11 @@ fn part_of_a_page_is_laid_over_the_flash() {
         // A gap between them: the older part goes first.
         bed.go(Op::Write, PAGE + 1536, 512);
         bed.go(Op::Flush, 0, 0);
-        assert_eq!(counter(&bed, "host_pages_written"), 2, "{map}");
+        assert_eq!(counter(&mut bed, "host_pages_written"), 2, "{map}");
         bed.go(Op::Write, PAGE, 512);
         bed.go(Op::Write, PAGE + 512, 1024);
         bed.go(Op::Flush, 0, 0);
-        assert_eq!(counter(&bed, "host_pages_written"), 3, "{map}");
+        assert_eq!(counter(&mut bed, "host_pages_written"), 3, "{map}");
     }
 }
 
@@ -296,8 +290,8 @@ fn an_operation_is_suspended_as_often_as_it_may() {
         bed.submit(0, Op::Read, Flags::NONE, n * 9 * PAGE, PAGE);
     }
     bed.settle();
-    assert_eq!(counter(&bed, "programs_suspended"), 2);
-    assert_eq!(counter(&bed, "reads_in_suspensions"), 2);
+    assert_eq!(counter(&mut bed, "programs_suspended"), 2);
+    assert_eq!(counter(&mut bed, "reads_in_suspensions"), 2);
 }
 
 #[test]
@@ -318,7 +312,7 @@ fn no_more_reads_pass_an_operation_than_may() {
             bed.submit(0, Op::Read, Flags::NONE, n * 9 * PAGE, PAGE);
         }
         bed.settle();
-        assert_eq!(counter(&bed, "reads_in_suspensions"), 1, "{scheduler}");
+        assert_eq!(counter(&mut bed, "reads_in_suspensions"), 1, "{scheduler}");
     }
 }
 
@@ -347,7 +341,7 @@ fn operations_of_both_modes_wait_and_stand_still() {
     let read = Span::from_us(5 + 25) + transfer;
     let latencies: Vec<Span> = bed.take_done().iter().map(|done| done.latency).collect();
     assert_eq!(latencies, [read, slow + read + Span::from_us(5)]);
-    assert_eq!((counter(&bed, "programs_suspended"), counter(&bed, "slc_pages_written")), (1, 172));
+    assert_eq!((counter(&mut bed, "programs_suspended"), counter(&mut bed, "slc_pages_written")), (1, 172));
 }
 
 /// Units of several blocks, pages with dies of their own, and tenants: what leaves the buffer goes where it would go without one.
@@ -371,7 +365,7 @@ fn a_buffer_stands_before_wide_units_and_tenants_too() {
                 assert_eq!(write(&mut bed, page), LINK, "{wide}");
             }
             let flush = bed.go(Op::Flush, 0, 0).latency;
-            assert_eq!(counter(&bed, "host_pages_written"), 8, "{wide}");
+            assert_eq!(counter(&mut bed, "host_pages_written"), 8, "{wide}");
             // Eight pages over so many planes, two to a die; the drive's fill may have ended within a row.
             let most = (PROGRAM + TRANSFER * 2) * (8 / planes + 1);
             assert!(

@@ -1,7 +1,7 @@
 //! Drives with a log-block map, by hand: what waits for a merge and what does not, and what a write buffer acknowledges.
 //! What they store is the verified simulation's business.
 
-use nandu_base::{Counter, Flags, Instant, Op, Precondition, Span};
+use nandu_base::{Flags, Instant, Op, Precondition, Span};
 use nandu_stack::testbed::Testbed;
 use nandu_stack::{BuildOptions, builtin};
 
@@ -31,10 +31,8 @@ fn refused(options: &str) -> String {
         .to_string()
 }
 
-fn counter(bed: &Testbed, name: &str) -> u64 {
-    let mut counters: Vec<Counter> = Vec::new();
-    bed.graph().machine(bed.node("ssd")).counters(&mut counters);
-    counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
+fn counter(bed: &mut Testbed, name: &str) -> u64 {
+    bed.counter("ssd", name)
 }
 
 fn page_write(bed: &mut Testbed, page: u64) -> Span {
@@ -52,9 +50,9 @@ fn a_write_to_a_full_random_log_waits_for_the_merges_of_its_victim() {
     let copy = READ + transfer * 2 + PROGRAM;
     let merges = copy * 64 + ERASE * 9;
     assert_eq!(page_write(&mut bed, 4), merges + transfer + PROGRAM);
-    assert_eq!(counter(&bed, "merges_full"), 8);
-    assert_eq!(counter(&bed, "gc_pages_moved"), 64);
-    assert_eq!(counter(&bed, "erase_count"), 9);
+    assert_eq!(counter(&mut bed, "merges_full"), 8);
+    assert_eq!(counter(&mut bed, "gc_pages_moved"), 64);
+    assert_eq!(counter(&mut bed, "erase_count"), 9);
 }
 
 #[test]
@@ -93,9 +91,9 @@ fn a_sequential_overwrite_is_switched_by_every_map() {
             page_write(&mut bed, page);
         }
         let expected = if mapping.contains("bast") { 9 } else { 10 };
-        assert_eq!(counter(&bed, "merges_switch"), expected, "{mapping}");
-        assert_eq!(counter(&bed, "gc_pages_moved"), 0, "{mapping}");
-        assert_eq!(counter(&bed, "nand_pages_programmed"), 81, "{mapping}");
+        assert_eq!(counter(&mut bed, "merges_switch"), expected, "{mapping}");
+        assert_eq!(counter(&mut bed, "gc_pages_moved"), 0, "{mapping}");
+        assert_eq!(counter(&mut bed, "nand_pages_programmed"), 81, "{mapping}");
     }
 }
 
@@ -114,7 +112,7 @@ fn a_buffered_write_ends_at_the_speed_of_the_link_and_a_flush_when_it_is_program
     let flush = bed.go(Op::Flush, 0, 0).latency;
     assert!(flush > PROGRAM && flush < PROGRAM * 3, "{flush}");
     assert_eq!(bed.go(Op::Flush, 0, 0).latency, Span::ZERO);
-    assert!(counter(&bed, "host_pages_written") >= 2);
+    assert!(counter(&mut bed, "host_pages_written") >= 2);
 }
 
 #[test]
@@ -128,10 +126,10 @@ fn a_full_buffer_lets_writes_wait_for_merges() {
     let latencies: Vec<Span> = bed.take_done().iter().map(|d| d.latency).collect();
     assert!(latencies[0] < Span::from_us(100));
     assert!(*latencies.iter().max().unwrap() > Span::from_ms(20));
-    assert!(counter(&bed, "write_stalls") > 10);
+    assert!(counter(&mut bed, "write_stalls") > 10);
     assert!(bed.now() > start + Span::from_ms(20));
     bed.close();
-    assert_eq!(counter(&bed, "buffer_pages"), 0);
+    assert_eq!(counter(&mut bed, "buffer_pages"), 0);
 }
 
 #[test]
@@ -146,9 +144,9 @@ fn fua_waits_for_the_flash() {
 fn a_trim_costs_a_mark_for_each_logical_block() {
     let mut bed = bed("mapping = { kind = \"bast\", log_blocks = 2 }");
     bed.go(Op::Trim, 4 * PAGE, 8 * PAGE);
-    assert_eq!(counter(&bed, "trim_mark_pages"), 2);
-    assert_eq!(counter(&bed, "pages_trimmed"), 8);
-    assert_eq!(counter(&bed, "valid_pages"), 72);
+    assert_eq!(counter(&mut bed, "trim_mark_pages"), 2);
+    assert_eq!(counter(&mut bed, "pages_trimmed"), 8);
+    assert_eq!(counter(&mut bed, "valid_pages"), 72);
     assert_eq!(bed.go(Op::Trim, 4 * PAGE, 8 * PAGE).latency, Span::ZERO);
     assert_eq!(bed.go(Op::Read, 4 * PAGE, 8 * PAGE).latency, Span::ZERO);
 }

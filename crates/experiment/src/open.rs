@@ -5,7 +5,7 @@ use crate::format::percent;
 use crate::replay::{Replay, is_file_of_columns};
 use crate::{room, tenancy};
 use nandu_base::registry::nearest;
-use nandu_base::{ByteLen, Registry};
+use nandu_base::{Ask, ByteLen, Registry, Report};
 use nandu_stack::{BuildOptions, Built, BuiltPart, Stack, StackFile, Workload};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -200,9 +200,8 @@ pub struct Spare {
 
 impl Spare {
     /// That of an SSD; `None` of anything else.
-    pub fn of(part: &BuiltPart) -> Option<Spare> {
-        let mut regions = Vec::new();
-        part.machine.wear(&mut regions);
+    pub fn of(part: &mut BuiltPart) -> Option<Spare> {
+        let regions = Report::of(&mut *part.machine, Ask::Wear).wear;
         let raw: u128 = regions.iter().map(|r| u128::from(r.cells) * u128::from(r.bits_per_cell) / 8).sum();
         let user = u128::from(part.machine.limits().capacity.0);
         let left = raw.checked_sub(user).filter(|_| part.kind == "ssd" && user > 0)?;

@@ -111,7 +111,11 @@ fn unused(stack: &Stack, built: &Built, node: usize) -> ByteLen {
     // Of several, each uses a part of its own.
     let parts = above.iter().map(|&(at, child)| match stack.devices[at].config.region(limits) {
         Some((_, len)) => len.0,
-        None => limits.capacity.0.saturating_sub(built.parts[at].machine.left_over(child, limits).0),
+        None => {
+            let left =
+                built.parts[at].machine.members().map_or(ByteLen::ZERO, |of| of.left_over(child, limits));
+            limits.capacity.0.saturating_sub(left.0)
+        }
     });
     ByteLen(limits.capacity.0.saturating_sub(parts.sum()))
 }

@@ -1,12 +1,11 @@
 //! The hybrid disk as a machine: what the driver calls.
 
-use crate::figures::Counts;
 use crate::machine::{Hybrid, IDLE, Phase, TAGS, Tag};
 use crate::region_map::ranges;
 use nandu_base::{
-    Absence, Admin, AdminError, ByteLen, ByteOffset, ChildUse, Children, Counter, Cx, DeviceEvent,
-    EnergyPart, ErrorKind, Health, Instant, Limits, Machine, Op, OpenError, OpenOptions, Peek, RamPower,
-    Redundancy, ReqId, Span, Step, TimerKey, Violation,
+    Absence, Admin, AdminError, Administer, Advise, ByteLen, ByteOffset, ChildUse, Children, Cx, DeviceEvent,
+    ErrorKind, Health, Hints, Limits, Machine, Members, Needs, Op, OpenError, OpenOptions, Peek, RamPower,
+    Redundancy, Report, ReqId, Span, Step, TimerKey, Violation,
 };
 
 impl Machine for Hybrid {
@@ -14,22 +13,8 @@ impl Machine for Hybrid {
         &self.limits
     }
 
-    fn left_over(&self, child: u8, below: &Limits) -> ByteLen {
-        let unit = self.rings.get(usize::from(child)).map_or(self.page, |ring| ring.shape.unit_bytes());
-        ByteLen(below.capacity.0 % unit)
-    }
-
-    fn keeps_records(&self) -> bool {
-        true
-    }
-
-    fn health(&self) -> Option<Health> {
-        match self.phase {
-            Phase::Running if self.has_rings() => Some(Health::Healthy),
-            Phase::Running => Some(Health::Degraded),
-            Phase::Failed => Some(Health::Failed),
-            _ => None,
-        }
+    fn needs(&self) -> Needs {
+        Needs::records()
     }
 
     fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {
@@ -161,77 +146,17 @@ impl Machine for Hybrid {
         cx.only_step()
     }
 
-    fn admin(&mut self, admin: Admin, cx: &mut Cx<'_>) -> Result<(), AdminError> {
-        let result = self.obey(admin, cx);
-        self.advance(cx);
-        result
-    }
-
-    fn needs_child(&self, child: u8) -> bool {
-        self.may_lose_rings() && self.phase == Phase::Running && (child == self.disk || self.has_rings())
-    }
-
-    /// It stands on the disk, and on its rings unless they hold copies only.
-    fn redundancy(&self) -> Option<Redundancy> {
-        let children = usize::from(self.disk) + 1;
-        let disk = Children::first(children).without(Children::first(children - 1));
-        let members = if self.is_through() { disk } else { Children::first(children) };
-        let absence = match (self.is_through(), self.may_lose_rings()) {
-            (true, _) => Absence::Copy,
-            (false, true) => Absence::GivenUp,
-            (false, false) => Absence::None,
-        };
-        let enough = members.count();
-        let none = Redundancy::none(children);
-        Some(Redundancy { members, enough, complete: members, settles: true, absence, ..none })
-    }
-
-    fn child_use(&self, child: u8) -> Option<ChildUse> {
-        self.ring_use(child)
-    }
-
-    fn lost(&self, out: &mut Vec<(ByteOffset, ByteLen)>) {
-        if let Some(regions) = &self.regions {
-            let lost = ranges(&regions.lost.runs(), self.page, self.limits.capacity.0);
-            out.extend(lost.into_iter().map(|(from, to)| (ByteOffset(from), ByteLen(to - from))));
+    fn report(&mut self, report: &mut Report) {
+        if report.wants_counters() {
+            self.put_figures(report);
         }
-    }
-
-    fn used(&mut self, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
-        if self.phase == Phase::Running {
-            self.note_use(offset, len);
-        }
-        None
-    }
-
-    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
-        if op != Op::Read || len == ByteLen::ZERO {
-            return Span::ZERO;
-        }
-        let page = (offset.0 / self.page) as u32;
-        if self.dram.find(page).is_some() {
-            return Span::ZERO;
-        }
-        let (child, at) = self.source(page);
-        peek.expected_latency(child, op, at, ByteLen(self.page))
-    }
-
-    fn is_busy(&self, _peek: &Peek<'_>) -> bool {
-        !self.wait_frames.is_empty()
-    }
-
-    fn counters(&self, out: &mut Vec<Counter>) {
-        self.put_figures(out);
-    }
-
-    /// The DRAM: what the host wrote and what came from below went in; what the host read and what was appended went out.
-    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
-        let time = Span(to.0.saturating_sub(from.0));
-        RamPower::DDR3L.account(self.dram.frames.len() as u64 * self.page, self.moved_in_dram(), time, out);
-    }
-
-    fn reset_counters(&mut self) {
-        self.count = Counts::default();
+        // What the host wrote and what came from below went into the DRAM; what the host read and what was appended went out.
+        report.energy(|from, to, out| {
+            let time = Span(to.0.saturating_sub(from.0));
+            let held = self.dram.frames.len() as u64 * self.page;
+            RamPower::DDR3L.account(held, self.moved_in_dram(), time, out);
+        });
+        report.restart(&mut self.count);
     }
 
     fn check(&self) -> Result<(), Violation> {
@@ -269,5 +194,106 @@ impl Machine for Hybrid {
             ring.is_used(ring.shape.unit_of(slot))
         };
         self.map.check(in_use, unit_in_use)
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+
+    fn hints(&mut self) -> Option<&mut dyn Hints> {
+        Some(self)
+    }
+
+    fn members(&self) -> Option<&dyn Members> {
+        Some(self)
+    }
+
+    fn administer(&mut self) -> Option<&mut dyn Administer> {
+        Some(self)
+    }
+}
+
+impl Advise for Hybrid {
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        if op != Op::Read || len == ByteLen::ZERO {
+            return Span::ZERO;
+        }
+        let page = (offset.0 / self.page) as u32;
+        if self.dram.find(page).is_some() {
+            return Span::ZERO;
+        }
+        let (child, at) = self.source(page);
+        peek.expected_latency(child, op, at, ByteLen(self.page))
+    }
+
+    fn is_busy(&self, _peek: &Peek<'_>) -> bool {
+        !self.wait_frames.is_empty()
+    }
+}
+
+impl Hints for Hybrid {
+    fn foresee(&mut self, _op: Op, _offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        None
+    }
+
+    fn used(&mut self, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
+        if self.phase == Phase::Running {
+            self.note_use(offset, len);
+        }
+        None
+    }
+}
+
+impl Members for Hybrid {
+    fn left_over(&self, child: u8, below: &Limits) -> ByteLen {
+        let unit = self.rings.get(usize::from(child)).map_or(self.page, |ring| ring.shape.unit_bytes());
+        ByteLen(below.capacity.0 % unit)
+    }
+
+    fn health(&self) -> Option<Health> {
+        match self.phase {
+            Phase::Running if self.has_rings() => Some(Health::Healthy),
+            Phase::Running => Some(Health::Degraded),
+            Phase::Failed => Some(Health::Failed),
+            _ => None,
+        }
+    }
+
+    fn needs_child(&self, child: u8) -> bool {
+        self.may_lose_rings() && self.phase == Phase::Running && (child == self.disk || self.has_rings())
+    }
+
+    /// It stands on the disk, and on its rings unless they hold copies only.
+    fn redundancy(&self) -> Option<Redundancy> {
+        let children = usize::from(self.disk) + 1;
+        let disk = Children::first(children).without(Children::first(children - 1));
+        let members = if self.is_through() { disk } else { Children::first(children) };
+        let absence = match (self.is_through(), self.may_lose_rings()) {
+            (true, _) => Absence::Copy,
+            (false, true) => Absence::GivenUp,
+            (false, false) => Absence::None,
+        };
+        let enough = members.count();
+        let none = Redundancy::none(children);
+        Some(Redundancy { members, enough, complete: members, settles: true, absence, ..none })
+    }
+
+    fn child_use(&self, child: u8) -> Option<ChildUse> {
+        self.ring_use(child)
+    }
+
+    fn lost(&self, out: &mut Vec<(ByteOffset, ByteLen)>) {
+        if let Some(regions) = &self.regions {
+            let lost = ranges(&regions.lost.runs(), self.page, self.limits.capacity.0);
+            out.extend(lost.into_iter().map(|(from, to)| (ByteOffset(from), ByteLen(to - from))));
+        }
+    }
+}
+
+impl Administer for Hybrid {
+    fn admin(&mut self, admin: Admin, cx: &mut Cx<'_>) -> Result<(), AdminError> {
+        let result = self.obey(admin, cx);
+        self.advance(cx);
+        result
     }
 }

@@ -1,7 +1,7 @@
 //! What the machine counts, and how it reports it.
 
 use crate::machine::Hybrid;
-use nandu_base::Counter;
+use nandu_base::Report;
 
 /// What happened since the counters were reset. Pages, unless said otherwise.
 #[derive(Clone, Copy, Default, Debug)]
@@ -53,9 +53,9 @@ impl Hybrid {
     }
 
     /// Reports every figure, in a stated order.
-    pub(crate) fn put_figures(&self, out: &mut Vec<Counter>) {
+    pub(crate) fn put_figures(&self, report: &mut Report) {
         let c = &self.count;
-        let mut put = |name, value| out.push(Counter { name, value });
+        let mut put = |name, value| report.put(name, value);
         let bytes = |pages: u64| pages * self.page;
         put("host_pages_read", c.host_read);
         put("host_pages_written", c.host_written);

@@ -2,7 +2,7 @@
 //!
 //! A prefetching cache reads more than it was asked for and later throws away what nobody met. If each of these pages is
 //! copied to the top ring, the ring wears for nothing. So a read that says [`Flags::SPECULATIVE`](nandu_base::Flags) promotes
-//! nothing and is no touch. What of it is used, the cache tells ([`Machine::used`](nandu_base::Machine::used)): a page that is
+//! nothing and is no touch. What of it is used, the cache tells ([`Hints::used`](nandu_base::Hints::used)): a page that is
 //! still in DRAM is promoted then, if `promote` admits it; of one that has left, only the touch is noted.
 //!
 //! Cost: a bit for each frame; a look-up for each page that is told.

@@ -34,15 +34,13 @@ fn bed(rings: &[&str], options: &str) -> Testbed {
     built.unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn figure(bed: &Testbed, name: &str) -> u64 {
-    let mut counters = Vec::new();
-    bed.graph().machine(bed.node("hybrid")).counters(&mut counters);
-    counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
+fn figure(bed: &mut Testbed, name: &str) -> u64 {
+    bed.counter("hybrid", name)
 }
 
 fn lost(bed: &Testbed) -> Vec<(ByteOffset, ByteLen)> {
     let mut ranges = Vec::new();
-    bed.graph().machine(bed.node("hybrid")).lost(&mut ranges);
+    bed.graph().members(bed.node("hybrid")).expect("it has members").lost(&mut ranges);
     ranges
 }
 
@@ -73,7 +71,7 @@ fn what_only_the_ring_had_is_named_and_fails_and_all_else_is_served() {
     bed.go(Op::Write, 0, REGION);
     bed.go(Op::Write, 5 * REGION + PAGE, PAGE);
     bed.go(Op::Flush, 0, 0);
-    assert_eq!((figure(&bed, "dirty_regions"), figure(&bed, "dirty_region_bytes")), (2, 2 * REGION));
+    assert_eq!((figure(&mut bed, "dirty_regions"), figure(&mut bed, "dirty_region_bytes")), (2, 2 * REGION));
     bed.miss(&["slc", "slc-flash"]);
     let why = bed.reopen(PLAIN, 2).expect_err("it may hold something newer").to_string();
     assert!(why.contains("ring 0 is not there") && why.contains("2 regions of 16 KiB"), "{why}");
@@ -82,7 +80,7 @@ fn what_only_the_ring_had_is_named_and_fails_and_all_else_is_served() {
     let named = [(ByteOffset(0), ByteLen(REGION)), (ByteOffset(5 * REGION), ByteLen(REGION))];
     for start in 0..3 {
         assert_eq!(lost(&bed), named, "start {start}");
-        assert_eq!((figure(&bed, "lost_bytes"), figure(&bed, "rings_given_up")), (2 * REGION, 1));
+        assert_eq!((figure(&mut bed, "lost_bytes"), figure(&mut bed, "rings_given_up")), (2 * REGION, 1));
         assert!(fails(&bed.go(Op::Read, 0, PAGE)) && fails(&bed.go(Op::Read, 6 * REGION - PAGE, 2 * PAGE)));
         assert!(fails(&bed.go(Op::Write, PAGE, 512)), "a part of a lost page");
         assert!(!fails(&bed.go(Op::Read, REGION, 4 * REGION)));
@@ -138,11 +136,11 @@ fn a_ring_is_given_up_and_another_one_taken_while_it_serves() {
     bed.wipe("slc-flash");
     bed.device_event("slc", DeviceEvent::Back);
     rest(&mut bed, 50);
-    assert_eq!((figure(&bed, "rings_given_up"), figure(&bed, "dirty_regions")), (0, 0));
+    assert_eq!((figure(&mut bed, "rings_given_up"), figure(&mut bed, "dirty_regions")), (0, 0));
     let next = bed.go(Op::Write, 40 * PAGE, PAGE).serial;
     let over = bed.go(Op::Write, PAGE, PAGE).serial;
     bed.go(Op::Flush, 0, 0);
-    assert!(figure(&bed, "slc_bytes_written") > 0);
+    assert!(figure(&mut bed, "slc_bytes_written") > 0);
     bed.crash(5);
     for (page, serial) in [(0, in_dram), (40, next), (1, over)] {
         assert_eq!(bed.go(Op::Read, page * PAGE, PAGE).data[0], Stamp::new(serial, page * 8), "page {page}");
@@ -167,7 +165,7 @@ fn the_old_ring_is_never_believed_again() {
     bed.miss(&[]);
     bed.restore_one(&old, "slc-flash");
     bed.reopen(PLAIN, 3).expect("it starts without");
-    assert_eq!(figure(&bed, "rings_given_up"), 1);
+    assert_eq!(figure(&mut bed, "rings_given_up"), 1);
     assert_eq!(bed.go(Op::Read, 0, PAGE).data[0], Stamp::new(serial, 0));
 }
 
@@ -304,7 +302,7 @@ fn story(at: u64, fate: Fate) -> (u64, u64) {
             }
         }
     }
-    assert_eq!(figure(&bed, "rings_given_up"), 1, "{what}");
+    assert_eq!(figure(&mut bed, "rings_given_up"), 1, "{what}");
     model.check(&mut bed, &what);
     // What is written now stays, whole or not.
     for page in (0..40).step_by(3) {
@@ -320,7 +318,7 @@ fn story(at: u64, fate: Fate) -> (u64, u64) {
     bed.miss(&[]);
     bed.wipe("slc-flash");
     bed.reopen(OpenOptions { create: true, ..PLAIN }, at + 3).expect("it starts with another ring");
-    assert_eq!(figure(&bed, "rings_given_up"), 0, "{what}");
+    assert_eq!(figure(&mut bed, "rings_given_up"), 0, "{what}");
     model.check(&mut bed, &what);
     bed.close();
     assert_eq!(bed.graph().pool.living(), 0, "{what}: buffers are held after the end");
@@ -352,9 +350,9 @@ fn a_region_at_rest_is_cleared() {
     }
     bed.go(Op::Flush, 0, 0);
     rest(&mut bed, 50);
-    assert!(figure(&bed, "regions_cleared") > 0);
-    assert!(figure(&bed, "dirty_regions") < 6 * 24 / 4, "{}", figure(&bed, "dirty_regions"));
-    let dirty = figure(&bed, "dirty_region_bytes");
+    assert!(figure(&mut bed, "regions_cleared") > 0);
+    assert!(figure(&mut bed, "dirty_regions") < 6 * 24 / 4, "{}", figure(&mut bed, "dirty_regions"));
+    let dirty = figure(&mut bed, "dirty_region_bytes");
     give_up(&mut bed, 2);
-    assert_eq!(figure(&bed, "lost_bytes"), dirty, "what was dirty is lost, and nothing else");
+    assert_eq!(figure(&mut bed, "lost_bytes"), dirty, "what was dirty is lost, and nothing else");
 }

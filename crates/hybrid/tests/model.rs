@@ -25,10 +25,8 @@ fn bed(options: &str) -> Testbed {
     built.unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn figure(bed: &Testbed, name: &str) -> u64 {
-    let mut counters = Vec::new();
-    bed.graph().machine(bed.node("hybrid")).counters(&mut counters);
-    counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
+fn figure(bed: &mut Testbed, name: &str) -> u64 {
+    bed.counter("hybrid", name)
 }
 
 #[test]
@@ -54,8 +52,8 @@ fn a_flush_waits_for_the_ring_and_the_disk_rests() {
     let quick = bed.go(Op::Write, 0, 4096);
     assert_eq!(quick.latency.0, 0, "a write ends in DRAM");
     bed.go(Op::Flush, 0, 0);
-    assert_eq!(figure(&bed, "dirty_frames"), 0);
-    assert_eq!((figure(&bed, "slc_bytes_written"), figure(&bed, "disk_reads")), (3 * 4096, 0));
+    assert_eq!(figure(&mut bed, "dirty_frames"), 0);
+    assert_eq!((figure(&mut bed, "slc_bytes_written"), figure(&mut bed, "disk_reads")), (3 * 4096, 0));
 }
 
 #[test]
@@ -69,7 +67,7 @@ fn a_page_of_the_disk_comes_up_at_its_second_touch() {
             bed.go(Op::Read, (turn * 16 + page) * 4096, 4096);
         }
     }
-    assert_eq!(figure(&bed, "slc_hits"), 1, "the third read finds it in the ring");
+    assert_eq!(figure(&mut bed, "slc_hits"), 1, "the third read finds it in the ring");
 }
 
 #[test]
@@ -79,7 +77,7 @@ fn a_long_write_past_the_rings_outlives_older_data_in_them() {
     bed.go(Op::Flush, 0, 0);
     let long = bed.go(Op::Write, 0, 64 << 10).serial;
     bed.go(Op::Flush, 0, 0);
-    assert_eq!(figure(&bed, "marks"), 2);
+    assert_eq!(figure(&mut bed, "marks"), 2);
     bed.crash(2);
     let found = bed.go(Op::Read, 0, 64 << 10).data;
     assert!((0..).zip(found).all(|(sector, stamp)| stamp == Stamp::new(long, sector)));
@@ -196,20 +194,20 @@ fn what_is_dirty_stays_within_its_bound() {
     let mut most = 0;
     for turn in 0..400u64 {
         bed.go(Op::Write, turn * 7 % 60 * 4096, 4096);
-        most = most.max(figure(&bed, "slc_dirty_pages") + figure(&bed, "mlc_dirty_pages"));
+        most = most.max(figure(&mut bed, "slc_dirty_pages") + figure(&mut bed, "mlc_dirty_pages"));
         assert!(most <= 32, "turn {turn}: {most} pages");
         if turn % 10 == 0 {
             bed.go(Op::Flush, 0, 0);
         }
     }
     assert!(
-        most > 20 && figure(&bed, "destaged_pages") > 100,
+        most > 20 && figure(&mut bed, "destaged_pages") > 100,
         "{most} pages, {}",
-        figure(&bed, "destaged_pages")
+        figure(&mut bed, "destaged_pages")
     );
     let rests = Instant(bed.now().0 + 1_000_000_000);
     bed.run_until(rests);
-    let dirty = figure(&bed, "slc_dirty_pages") + figure(&bed, "mlc_dirty_pages");
+    let dirty = figure(&mut bed, "slc_dirty_pages") + figure(&mut bed, "mlc_dirty_pages");
     assert!(dirty <= 24, "{dirty} pages at rest");
 }
 
@@ -237,7 +235,7 @@ fn what_was_only_read_above_is_not_written_below_again() {
             }
             assert!(bed.graph().machine(bed.node("hybrid")).check().is_ok(), "turn {turn}");
         }
-        (figure(&bed, "kept_below_pages"), figure(&bed, "mlc_bytes_written"))
+        (figure(&mut bed, "kept_below_pages"), figure(&mut bed, "mlc_bytes_written"))
     };
     let (none, exclusive) = run("exclusive");
     let (kept, inclusive) = run("inclusive");
@@ -256,7 +254,7 @@ fn with_lru_a_page_that_is_written_often_is_appended_seldom() {
             let later = Instant(bed.now().0 + 2_000_000);
             bed.run_until(later);
         }
-        figure(&bed, "slc_bytes_written") / 4096 - figure(&bed, "slc_headers")
+        figure(&mut bed, "slc_bytes_written") / 4096 - figure(&mut bed, "slc_headers")
     };
     let (by_age, by_use) = (appended("oldest"), appended("lru"));
     assert!(by_use + 10 < by_age, "{by_use} pages by use, {by_age} by age");

@@ -30,10 +30,8 @@ fn bed(rings: &[&str], options: &str, losses: &str) -> Testbed {
     built.unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn figure(bed: &Testbed, name: &str) -> u64 {
-    let mut counters = Vec::new();
-    bed.graph().machine(bed.node("hybrid")).counters(&mut counters);
-    counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
+fn figure(bed: &mut Testbed, name: &str) -> u64 {
+    bed.counter("hybrid", name)
 }
 
 fn rest(bed: &mut Testbed, ms: u64) {
@@ -113,7 +111,7 @@ fn random(rings: &[&str], options: &str, losses: &str, seed: u64) -> (u64, u64, 
     let mut bed = bed(rings, options, losses);
     let (mut rng, mut model) = (Rng::new(seed), Model::of(&bed));
     let (mut departures, mut returns, mut hits) = (0, 0, 0);
-    let mut count = |bed: &Testbed| {
+    let mut count = |bed: &mut Testbed| {
         departures += figure(bed, "ring_departures");
         returns += figure(bed, "ring_returns");
         hits += figure(bed, "slc_hits") + figure(bed, "mlc_hits");
@@ -123,11 +121,11 @@ fn random(rings: &[&str], options: &str, losses: &str, seed: u64) -> (u64, u64, 
         turn(&mut bed, &mut model, &mut rng, &what);
         match rng.below(60) {
             0 => {
-                count(&bed);
+                count(&mut bed);
                 bed.crash(at);
             }
             1 => {
-                count(&bed);
+                count(&mut bed);
                 bed.close();
                 assert_eq!(bed.graph().pool.living(), 0, "{what}: buffers are held after the end");
                 bed.crash(at);
@@ -136,7 +134,7 @@ fn random(rings: &[&str], options: &str, losses: &str, seed: u64) -> (u64, u64, 
             _ => {}
         }
     }
-    count(&bed);
+    count(&mut bed);
     model.check(&mut bed, &format!("seed {seed}, at the end"));
     (departures, returns, hits)
 }
@@ -262,7 +260,7 @@ impl Story {
             Fate::CutAndGone => {
                 self.bed.miss(&["slc", "slc-flash"]);
                 self.bed.reopen(PLAIN, self.at + 1).expect("it starts without the ring");
-                assert_eq!(figure(&self.bed, "rings_in_use"), 0);
+                assert_eq!(figure(&mut self.bed, "rings_in_use"), 0);
             }
         }
         matches!(self.fate, Fate::Cut | Fate::CutAndGone)
@@ -280,7 +278,7 @@ impl Story {
         self.bed.miss(&[]);
         for start in 0..2 {
             self.bed.crash(self.at + 10 + start);
-            assert_eq!(figure(&self.bed, "rings_in_use"), 1, "{what}: it is taken again");
+            assert_eq!(figure(&mut self.bed, "rings_in_use"), 1, "{what}: it is taken again");
             self.model.check(&mut self.bed, &what);
             warm(&mut self.bed, 3);
             self.bed.close();
@@ -294,7 +292,7 @@ fn a_loss_at_every_step_loses_nothing() {
     let mut whole = Story::new(1 << 40, Fate::Gone);
     whole.tell();
     let steps = whole.steps;
-    let did = ["slc_collections", "slc_hits", "marks"].map(|name| figure(&whole.bed, name));
+    let did = ["slc_collections", "slc_hits", "marks"].map(|name| figure(&mut whole.bed, name));
     assert!(did.iter().all(|&n| n > 0), "the story does what it is about: {did:?}");
     whole.end();
     println!("{steps} steps, {did:?}");
@@ -334,18 +332,18 @@ fn a_cache_is_warm_after_a_clean_end_and_cold_after_any_other() {
 fn a_write_renews_what_the_ring_had_and_brings_nothing_else_up() {
     let mut bed = bed(&["slc"], "", "");
     warm(&mut bed, 20);
-    let appended = figure(&bed, "slc_bytes_written");
+    let appended = figure(&mut bed, "slc_bytes_written");
     let serials: Vec<u32> = [3, 30].map(|page| bed.go(Op::Write, page * PAGE, PAGE).serial).into();
     for page in 40..60 {
         bed.go(Op::Read, page * PAGE, PAGE); // others push it out of DRAM
     }
     rest(&mut bed, 100);
-    assert!(figure(&bed, "slc_bytes_written") > appended);
-    let hits = figure(&bed, "slc_hits");
+    assert!(figure(&mut bed, "slc_bytes_written") > appended);
+    let hits = figure(&mut bed, "slc_hits");
     assert_eq!(bed.go(Op::Read, 3 * PAGE, PAGE).data[0], Stamp::new(serials[0], 24));
-    assert_eq!(figure(&bed, "slc_hits"), hits + 1);
+    assert_eq!(figure(&mut bed, "slc_hits"), hits + 1);
     assert_eq!(bed.go(Op::Read, 30 * PAGE, PAGE).data[0], Stamp::new(serials[1], 240));
-    assert_eq!(figure(&bed, "slc_hits"), hits + 1);
+    assert_eq!(figure(&mut bed, "slc_hits"), hits + 1);
     assert_eq!(
         bed.stored("disk", 30 * PAGE),
         Stamp::new(serials[1], 240),
@@ -395,27 +393,27 @@ fn a_blank_ring_is_taken_where_an_operator_says_so_and_a_strange_one_is_not() {
     bed.restore_one(&other.media(), "slc-flash");
     let was = superblock(&mut bed, "slc-flash").map(|at| bed.record_mut("slc-flash", at).to_vec());
     bed.reopen(PLAIN, 2).expect("it starts without");
-    assert_eq!(figure(&bed, "rings_in_use"), 0);
-    assert_eq!(bed.graph().machine(bed.node("hybrid")).health(), Some(Health::Degraded));
+    assert_eq!(figure(&mut bed, "rings_in_use"), 0);
+    assert_eq!(bed.graph().members(bed.node("hybrid")).and_then(|of| of.health()), Some(Health::Degraded));
     let is = superblock(&mut bed, "slc-flash").map(|at| bed.record_mut("slc-flash", at).to_vec());
     assert_eq!(was, is);
     bed.close();
     // Blank: not without a word.
     bed.wipe("slc-flash");
     bed.reopen(PLAIN, 3).expect("it starts without");
-    assert_eq!(figure(&bed, "rings_in_use"), 0);
+    assert_eq!(figure(&mut bed, "rings_in_use"), 0);
     bed.admin("hybrid", Admin::Replace(0)).expect("a ring may be replaced");
     assert!(bed.admin("hybrid", Admin::Replace(1)).is_err(), "the disk may not");
     bed.device_event("slc", DeviceEvent::Lost);
     bed.device_event("slc", DeviceEvent::Back);
     rest(&mut bed, 50);
-    assert_eq!(figure(&bed, "rings_in_use"), 1);
+    assert_eq!(figure(&mut bed, "rings_in_use"), 1);
     warm(&mut bed, 10);
-    assert!(figure(&bed, "slc_bytes_written") > 0);
+    assert!(figure(&mut bed, "slc_bytes_written") > 0);
     bed.close();
     bed.wipe("slc-flash");
     bed.reopen(OpenOptions { create: true, ..PLAIN }, 4).expect("it is made");
-    assert_eq!(figure(&bed, "rings_in_use"), 1);
+    assert_eq!(figure(&mut bed, "rings_in_use"), 1);
     assert_eq!(bed.go(Op::Read, 0, PAGE).data[0], Stamp::new(serial, 0));
 }
 
@@ -454,7 +452,7 @@ fn the_disk_is_needed() {
     bed.device_event("disk", DeviceEvent::Back);
     rest(&mut bed, 100);
     assert_eq!(bed.go(Op::Read, 0, PAGE).data[0], Stamp::new(serial, 0));
-    assert_eq!(figure(&bed, "rings_in_use"), 1);
+    assert_eq!(figure(&mut bed, "rings_in_use"), 1);
     bed.miss(&["disk"]);
     assert!(bed.reopen(PLAIN, 2).expect_err("it needs its disk").to_string().contains("not there"));
 }
@@ -469,9 +467,9 @@ fn what_a_ring_does_not_read_the_disk_has() {
         bed.go(Op::Read, page * PAGE, PAGE);
     }
     rest(&mut bed, 100);
-    let hits = figure(&bed, "slc_hits");
+    let hits = figure(&mut bed, "slc_hits");
     bed.spoil("slc-flash", 0, 352 << 10, ErrorKind::Unreadable);
     let done = bed.go(Op::Read, 0, 20 * PAGE);
     assert_eq!((done.error, done.data[159]), (None, Stamp::new(serial, 159)));
-    assert!(figure(&bed, "slc_hits") > hits, "the ring was asked");
+    assert!(figure(&mut bed, "slc_hits") > hits, "the ring was asked");
 }

@@ -29,7 +29,7 @@
 //! ```
 //!
 //! A policy of your own is one file, and one line that puts it into a [`Registry`]: `builtin().with(...)`. See
-//! [`replacement`], [`victim`], [`mapping`], [`scheduler`] and [`format`](mod@format), and `docs/tutorial/own-policy.md` for a walk through one of them. `main`
+//! [`replacement`], [`victim`], [`mapping`], [`scheduler`], [`machine`] and [`format`](mod@format), and `docs/tutorial/own-policy.md` for a walk through one of them. `main`
 //! gives such a registry the whole program: `run`, `compare`, `sweep`, `verify`, `serve`, `list`.
 //!
 //! ```no_run
@@ -64,7 +64,7 @@ pub use {nandu_sim as sim, nandu_stack as stack, nandu_trace as trace};
 /// What policies and results measure in.
 pub mod units {
     pub use nandu_base::units::{parse_size, parse_span};
-    pub use nandu_base::{BuildError, Counter, Violation};
+    pub use nandu_base::{Ask, BuildError, Counter, Report, Violation};
     pub use nandu_base::{ByteLen, ByteOffset, Instant, Machine, Op, Phase, Ratio, Rng, Span, TenantId};
 }
 
@@ -377,6 +377,84 @@ pub mod scheduler {
     pub use nandu_queue::schedulers::{
         AnyScheduler, Given, Next, Scheduler, SchedulerConfig, SchedulerOptions, Schedulers, Weights, policy,
     };
+}
+
+/// Machines: a layer of a stack, or a device at its end.
+///
+/// A layer that keeps what is written from going on, for a load of which only the reads are to be measured, and counts it:
+///
+/// ```
+/// use nandu::machine::{BuildContext, Cx, DeviceConfig, Kind, Limits, Machine, ReqId, Report, Step};
+/// use nandu::units::{BuildError, Op};
+///
+/// /// Its options.
+/// #[derive(Clone, Debug, serde::Deserialize, schemars::JsonSchema)]
+/// #[serde(deny_unknown_fields)]
+/// struct ReadsOnly {
+///     /// The device that is read.
+///     below: String,
+/// }
+///
+/// impl DeviceConfig for ReadsOnly {
+///     fn children(&self) -> Vec<String> {
+///         vec![self.below.clone()]
+///     }
+///     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+///         Ok(Box::new(Filter { limits: cx.only_child().clone(), dropped: 0 }))
+///     }
+/// }
+///
+/// struct Filter {
+///     limits: Limits,
+///     dropped: u64,
+/// }
+///
+/// impl Machine for Filter {
+///     fn limits(&self) -> &Limits {
+///         &self.limits
+///     }
+///     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+///         if cx.requests[id].op == Op::Read {
+///             return Step::Forward(0, id);
+///         }
+///         self.dropped += 1;
+///         Step::Finish(id)
+///     }
+///     fn report(&mut self, report: &mut Report) {
+///         report.count("requests_dropped", &mut self.dropped);
+///     }
+/// }
+///
+/// let registry = nandu::builtin().with(Kind::of::<ReadsOnly>("reads-only", "passes reads on and drops what changes data"));
+/// let stack = r#"
+///     [export.data]
+///     device = "top"
+///     [device.top]
+///     kind = "reads-only"
+///     below = "disk"
+///     [device.disk]
+///     kind = "memory"
+///     size = "64 MiB"
+///     latency = "1 ms"
+/// "#;
+/// let load = serde_json::json!({ "requests": 500, "space": "64 MiB", "write": "1/2" });
+/// let result = nandu::Experiment::with(&registry, stack)?.generate("uniform", &load).run()?;
+/// assert_eq!(result.layers[1].counters["requests_dropped"], result.write.requests);
+/// assert_eq!(result.layers[0].requests["read"], result.read.requests);
+/// # Ok::<(), nandu::Failure>(())
+/// ```
+///
+/// [`Machine`](machine::Machine) has the few methods that a request needs; what a machine can say or do beside serving stands in
+/// [`Advise`](machine::Advise), [`Hints`](machine::Hints), [`Members`](machine::Members) and [`Administer`](machine::Administer), all optional.
+/// `nandu_stack::testbed` drives machines in tests, `nandu verify` on a stack file checks them with faults and power cuts.
+pub mod machine {
+    pub use nandu_base::{
+        Admin, AdminError, Administer, Advise, Ask, BlockSpec, BuildContext, ByteLen, ByteOffset, Cx,
+        DeviceConfig, DeviceEvent, ErrorKind, Figure, Flags, Health, Hints, Kind, Limits, Machine,
+        MediumSpec, Members, Needs, OpenError, OpenOptions, Peek, Place, Plant, Redundancy, Report, ReqId,
+        Request, Span, Step, TimerKey, Violation,
+    };
+    pub use nandu_stack::testbed::Testbed;
 }
 
 /// Trace formats: how requests are read from a file.

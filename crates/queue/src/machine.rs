@@ -15,8 +15,8 @@ use crate::schedulers::{Next, Scheduler};
 use crate::tally::Tally;
 use crate::throttle::Throttle;
 use nandu_base::{
-    ByteLen, ByteOffset, Counter, Cx, Draft, Instant, Limits, Machine, Op, Peek, Phase, Place, ReqId, Span,
-    Step, TenantId, TenantShare, TimerKey, Violation,
+    Administer, Advise, ByteLen, ByteOffset, Cx, Draft, Hints, Instant, Limits, Machine, Op, Peek, Phase,
+    Place, Report, ReqId, Span, Step, TenantId, TenantShare, TimerKey, Violation,
 };
 
 /// Everything a queue is made of beside its scheduler.
@@ -244,13 +244,44 @@ impl<S: Scheduler> Machine for Queue<S> {
         self.release(cx)
     }
 
-    fn share_changed(&mut self, tenant: TenantId, share: &TenantShare, cx: &mut Cx<'_>) -> Step {
-        self.scheduler.set_weight(tenant, share.weight);
-        self.throttle.set(tenant, share, cx.now);
-        // What its limits held may go now.
-        self.release(cx)
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset))
     }
 
+    fn report(&mut self, report: &mut Report) {
+        report.count("requests_that_waited", &mut self.waits.waited);
+        report.count("waiting_max", &mut self.waits.waiting_max);
+        report.count("throttled_requests", &mut self.throttle.held_total);
+        report.count("target_missed_windows", &mut self.throttle.missed_windows);
+        self.scheduler.report(report);
+        self.tally.report(report);
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        if self.pending.is_sound() {
+            return Ok(());
+        }
+        Err(Violation {
+            invariant: "conservation",
+            what: "requests on the pending and their counts differ".into(),
+        })
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+
+    fn hints(&mut self) -> Option<&mut dyn Hints> {
+        Some(self)
+    }
+
+    fn administer(&mut self) -> Option<&mut dyn Administer> {
+        Some(self)
+    }
+}
+
+impl<S: Scheduler> Advise for Queue<S> {
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         peek.expected_latency(0, op, offset, len)
     }
@@ -262,39 +293,23 @@ impl<S: Scheduler> Machine for Queue<S> {
     fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
         peek.locate(0, offset, len)
     }
+}
 
-    #[inline]
-    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+impl<S: Scheduler> Hints for Queue<S> {
+    fn foresee(&mut self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
         Some((0, offset))
     }
 
     fn used(&mut self, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
         Some((0, offset))
     }
+}
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "requests_that_waited", value: self.waits.waited });
-        out.push(Counter { name: "waiting_max", value: self.waits.waiting_max });
-        out.push(Counter { name: "throttled_requests", value: self.throttle.held_total });
-        out.push(Counter { name: "target_missed_windows", value: self.throttle.missed_windows });
-        self.scheduler.counters(out);
-        self.tally.counters(out);
-    }
-
-    fn reset_counters(&mut self) {
-        self.waits = Waits::default();
-        self.tally.reset();
-        (self.throttle.held_total, self.throttle.missed_windows) = (0, 0);
-        self.scheduler.reset_counters();
-    }
-
-    fn check(&self) -> Result<(), Violation> {
-        if self.pending.is_sound() {
-            return Ok(());
-        }
-        Err(Violation {
-            invariant: "conservation",
-            what: "requests on the pending and their counts differ".into(),
-        })
+impl<S: Scheduler> Administer for Queue<S> {
+    fn share_changed(&mut self, tenant: TenantId, share: &TenantShare, cx: &mut Cx<'_>) -> Step {
+        self.scheduler.set_weight(tenant, share.weight);
+        self.throttle.set(tenant, share, cx.now);
+        // What its limits held may go now.
+        self.release(cx)
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Cost: three additions for a request. RAM: 32 bytes for a tenant.
 
-use nandu_base::{Counter, Span, TenantId};
+use nandu_base::{Report, Span, TenantId};
 
 /// Tenants beside SYSTEM whose figures have names.
 const NAMED: usize = 16;
@@ -53,21 +53,16 @@ impl Tally {
     }
 
     /// The figures of the first 16 tenants of the stack file, where there are several.
-    pub fn counters(&self, out: &mut Vec<Counter>) {
+    pub fn report(&mut self, report: &mut Report) {
         if self.0.len() < 3 {
             return;
         }
-        for (names, sent) in NAMES.iter().zip(&self.0[1..]) {
-            out.push(Counter { name: names[0], value: sent.requests });
-            out.push(Counter { name: names[1], value: sent.cost });
-            out.push(Counter { name: names[2], value: sent.contended });
-            out.push(Counter { name: names[3], value: sent.idle });
+        for (names, sent) in NAMES.iter().zip(&mut self.0[1..]) {
+            report.count(names[0], &mut sent.requests);
+            report.count(names[1], &mut sent.cost);
+            report.count(names[2], &mut sent.contended);
+            report.count(names[3], &mut sent.idle);
         }
-    }
-
-    /// Counts anew.
-    pub fn reset(&mut self) {
-        self.0.fill(Sent::default());
     }
 }
 
@@ -88,6 +83,7 @@ const NAMES: [[&str; 4]; NAMED] = names!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandu_base::Ask;
 
     #[test]
     fn only_what_was_chosen_among_several_is_contended() {
@@ -96,14 +92,17 @@ mod tests {
         tally.sent(TenantId(1), Span(7), true);
         tally.sent(TenantId(2), Span(9), true);
         tally.idled(TenantId(2), Span(4));
-        let mut out = Vec::new();
-        tally.counters(&mut out);
+        let counters = |tally: &mut Tally| {
+            let mut report = Report::new(Ask::Counters);
+            tally.report(&mut report);
+            report.counters
+        };
+        let out = counters(&mut tally);
         assert_eq!(out.iter().map(|c| c.value).collect::<Vec<_>>(), [2, 12, 7, 0, 1, 9, 9, 4]);
         assert_eq!(tally.idle_time(), Span(4));
         assert_eq!(out[6].name, "tenant_2_contended_cost_ns");
-        tally.reset();
-        let mut none = Vec::new();
-        tally.counters(&mut none);
+        tally.report(&mut Report::new(Ask::Anew));
+        let none = counters(&mut tally);
         assert!(none.iter().all(|c| c.value == 0));
     }
 }

@@ -13,7 +13,7 @@
 //! reading too dark; it nears the second as a drive levels its wear.
 
 use crate::decimals;
-use nandu_base::{EnergyPart, Instant, WearRegion};
+use nandu_base::{Ask, EnergyPart, Instant, WearRegion};
 use nandu_stack::{Graph, Stack};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,9 +116,8 @@ pub struct LifetimeResult {
 }
 
 /// The account of a device from `from` to `to`.
-pub(crate) fn states(graph: &Graph, node: u32, from: Instant, to: Instant) -> Vec<EnergyState> {
-    let mut parts: Vec<EnergyPart> = Vec::new();
-    graph.machine(node).energy(from, to, &mut parts);
+pub(crate) fn states(graph: &mut Graph, node: u32, from: Instant, to: Instant) -> Vec<EnergyState> {
+    let parts = graph.report(node, Ask::Energy { from, to }).energy;
     let state = |part: &EnergyPart| EnergyState {
         state: part.state,
         work: part.work.map(|work| work.name()),
@@ -156,15 +155,14 @@ pub(crate) fn energy<'a>(
 
 /// The flash of all devices; `None` when there is none.
 pub(crate) fn lifetime(
-    graph: &Graph,
+    graph: &mut Graph,
     stack: &Stack,
     written: u64,
     duration_ns: u64,
 ) -> Option<LifetimeResult> {
     let mut found: Vec<(u32, WearRegion)> = Vec::new();
     for node in 0..graph.len() as u32 {
-        let mut regions = Vec::new();
-        graph.machine(node).wear(&mut regions);
+        let regions = graph.report(node, Ask::Wear).wear;
         found.extend(regions.into_iter().map(|region| (node, region)));
     }
     let served: BTreeSet<u32> = stack.exports.iter().map(|export| export.node).collect();

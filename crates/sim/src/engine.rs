@@ -177,14 +177,9 @@ impl<S: Sink> Engine<S> {
         &mut self.world.sink
     }
 
-    /// The machines and the sink, to read.
-    pub fn graph_and_sink(&self) -> (&Graph, &S) {
-        (&self.graph, &self.world.sink)
-    }
-
     /// The machines to read, and the sink.
-    pub fn graph_and_sink_mut(&mut self) -> (&Graph, &mut S) {
-        (&self.graph, &mut self.world.sink)
+    pub fn graph_and_sink(&mut self) -> (&mut Graph, &mut S) {
+        (&mut self.graph, &mut self.world.sink)
     }
 
     /// The sink, and the buffers from which it takes the data of requests.
@@ -333,7 +328,7 @@ impl<S: Sink> Engine<S> {
     /// Changes the space that tenants have inside the device `node`.
     ///
     /// # Errors
-    /// As [`nandu_base::Machine::deal`].
+    /// As [`nandu_base::Administer::deal`].
     pub fn deal(&mut self, node: u32, deal: Deal) -> Result<Dealt, DealError> {
         self.graph.deal(node, deal, self.world.now, &mut self.world)
     }
@@ -435,7 +430,7 @@ pub fn build(
 ) -> Result<(Built, Media), StackError> {
     let built = stack.build(options)?;
     // Plain simulation stores only what machines put on record for themselves.
-    let stores = content != Content::Nothing || built.parts.iter().any(|p| p.machine.keeps_records());
+    let stores = content != Content::Nothing || built.parts.iter().any(|p| p.machine.needs().keeps_records);
     let media = Media::for_one_session(&built, stores);
     Ok((built, media))
 }

@@ -157,12 +157,12 @@ pub trait Host: Sink {
     }
 
     /// Reads the machines off; true when from here on it should be half as often.
-    fn sample(&mut self, _graph: &Graph, _now: Instant) -> bool {
+    fn sample(&mut self, _graph: &mut Graph, _now: Instant) -> bool {
         false
     }
 
     /// The run has ended; the lanes can be read.
-    fn watched(&mut self, _graph: &Graph) {}
+    fn watched(&mut self, _graph: &mut Graph) {}
 
     /// The machines' own invariants at the end of a run that stores content.
     fn checked(&mut self, _result: Result<(), Violation>) {}
@@ -511,7 +511,7 @@ pub fn replay<S: Host, R: Into<Go>>(
     for number in (1..=extension.most).take_while(|_| may_go_on) {
         let state = engine.sink().state(outcome.open_loop);
         // Blocks that are used up by the last turn or before it make the figures those of collection.
-        let may_become = match spare::turns_left(&engine.graph) {
+        let may_become = match spare::turns_left(&mut engine.graph) {
             Some(turns) if state == Some(State::Steady) => turns <= u64::from(extension.most - number),
             _ => state == Some(State::NotSteady),
         };
@@ -582,7 +582,7 @@ fn turn<S: Host>(
         if outcome.issued > next_sample {
             next_sample += every;
             let now = engine.now();
-            let (graph, sink) = engine.graph_and_sink_mut();
+            let (graph, sink) = engine.graph_and_sink();
             if sink.sample(graph, now) {
                 next_sample += every;
                 every *= 2;

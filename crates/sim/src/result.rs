@@ -14,7 +14,7 @@ use crate::replay::Outcome;
 use crate::spare;
 use crate::steady::{self, State, SteadyState};
 use nandu_base::{
-    Counter, CriticalPath, Histogram, Instant, Op, Phase, Resource, Span, TenantId, TenantStats, Work,
+    Ask, CriticalPath, Histogram, Instant, Op, Phase, Resource, Span, TenantId, TenantStats, Work,
 };
 use nandu_stack::{Change, Graph, Stack};
 use serde::Serialize;
@@ -443,15 +443,13 @@ fn latency(classes: &[&Class], duration_ns: u64) -> Latency {
     }
 }
 
-fn layer(graph: &Graph, node: u32, stack: &Stack, (from, to): (Instant, Instant)) -> LayerResult {
+fn layer(graph: &mut Graph, node: u32, stack: &Stack, (from, to): (Instant, Instant)) -> LayerResult {
+    let counters = graph.report(node, Ask::Counters).counters;
+    let busy = graph.report(node, Ask::Busy).busy;
     let stats = graph.stats(node);
     let by_op = |values: &[u64]| {
         Op::ALL.iter().zip(values).filter(|&(_, &n)| n > 0).map(|(op, &n)| (op.name(), n)).collect()
     };
-    let mut counters: Vec<Counter> = Vec::new();
-    graph.machine(node).counters(&mut counters);
-    let mut busy = Vec::new();
-    graph.machine(node).busy(&mut busy);
     LayerResult {
         name: graph.name(node).into(),
         kind: stack.devices[node as usize].kind.name,
@@ -529,7 +527,7 @@ fn tenant_name(stack: &Stack, tenant: TenantId) -> String {
 
 /// Puts a result together; `owners` has the tenant of each workload.
 pub fn result(
-    graph: &Graph,
+    graph: &mut Graph,
     stack: &Stack,
     metrics: &Metrics,
     outcome: &Outcome,
@@ -543,9 +541,8 @@ pub fn result(
     let duration_ns = last.since(metrics.start).0;
     let of = |which: &[usize]| latency(&classes(which), duration_ns);
     let total = of(&[READ, WRITE, TRIM, FLUSH]);
-    let measured = (metrics.start, last);
-    let layers: Vec<LayerResult> =
-        (0..graph.len() as u32).map(|node| layer(graph, node, stack, measured)).collect();
+    let (measured, nodes) = ((metrics.start, last), graph.len() as u32);
+    let layers: Vec<LayerResult> = (0..nodes).map(|node| layer(graph, node, stack, measured)).collect();
     let uses_up_spare = spare::turns_left(graph).is_some();
     let verdict = metrics.steady(outcome.open_loop);
     let verdict = verdict.map(|v| v.with_saturation(outcome.saturated).with_spare(uses_up_spare));

@@ -207,7 +207,7 @@ pub fn run_with<H: Host, R: Into<Go>>(
         return Err(RunError::NothingCounts { warm_up, issued: outcome.issued });
     }
     if content == Content::Stamps {
-        let checked = engine.graph.check().and_then(|()| check_charges(&engine.graph));
+        let checked = engine.graph.check().and_then(|()| check_charges(&mut engine.graph));
         engine.sink().checked(checked);
     }
     let provenance = Provenance {
@@ -232,7 +232,6 @@ pub fn run_with<H: Host, R: Into<Go>>(
         options.workloads.iter().map(|w| usize::from(stack.exports[w.export].tenant.0)).collect();
     let (graph, sink) = engine.graph_and_sink();
     let result = RunResult { changes, ..result(graph, stack, metrics(sink), &outcome, provenance, &owners) };
-    let (graph, sink) = engine.graph_and_sink_mut();
     sink.watched(graph);
     let (_, host) = engine.into_parts();
     Ok((result, host))

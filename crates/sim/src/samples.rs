@@ -4,7 +4,7 @@
 //! about [`MAPS`] times. Where nobody knows how many requests there will be, they begin close together; whenever there are twice as many
 //! as wanted, every second one is given up and the next come half as often.
 
-use nandu_base::{Counter, FlashMap, Instant, Resource, Span, Work};
+use nandu_base::{Ask, Counter, FlashMap, Instant, Resource, Span, Work};
 use nandu_stack::Graph;
 
 /// Samples of a run, about.
@@ -32,7 +32,6 @@ pub struct Samples {
     pub devices: Vec<DeviceSamples>,
     /// At each sample for each tenant, SYSTEM first: device time, and the part of it that was collection.
     pub used: Vec<Vec<(u64, u64)>>,
-    scratch: Vec<Counter>,
 }
 
 impl Samples {
@@ -42,7 +41,7 @@ impl Samples {
     }
 
     /// Reads the machines off at the end of a run, unless that was the last sample.
-    pub fn end(&mut self, graph: &Graph, start: Instant, now: Instant) {
+    pub fn end(&mut self, graph: &mut Graph, start: Instant, now: Instant) {
         if self.times.last().is_some_and(|&last| last < now.since(start)) {
             self.take(graph, start, now);
         }
@@ -50,7 +49,7 @@ impl Samples {
 
     /// Reads the machines off. Counters count since the start of the measurement: a warm-up sets them back. True when samples
     /// became too many: every second one is gone, and the next should come half as often.
-    pub fn take(&mut self, graph: &Graph, start: Instant, now: Instant) -> bool {
+    pub fn take(&mut self, graph: &mut Graph, start: Instant, now: Instant) -> bool {
         let number = self.times.len();
         let maps_too = (number as u64).is_multiple_of(SAMPLES / MAPS);
         self.times.push(now.since(start));
@@ -60,17 +59,12 @@ impl Samples {
                 let (counters, maps) = (Vec::new(), Vec::new());
                 self.devices.push(DeviceSamples { device: graph.name(node).into(), counters, maps });
             }
-            let machine = graph.machine(node);
-            let mut counters = std::mem::take(&mut self.scratch);
-            counters.clear();
-            machine.counters(&mut counters);
             let device = &mut self.devices[node as usize];
-            for counter in &counters {
+            for counter in &graph.report(node, Ask::Counters).counters {
                 device.put(counter, number);
             }
-            self.scratch = counters;
             if maps_too {
-                device.maps.extend(machine.flash_map().map(|map| (number, map)));
+                device.maps.extend(graph.report(node, Ask::FlashMap).flash_map.map(|map| (number, map)));
             }
         }
         let are_too_many = self.times.len() as u64 == 2 * SAMPLES;

@@ -5,7 +5,7 @@
 //! for that first. A run has no such step of its own, so what drives program and what they clear is held against each other: in a steady state they
 //! are the same.
 
-use nandu_base::Counter;
+use nandu_base::Ask;
 use nandu_stack::Graph;
 
 /// What a drive has done since its counters began, in bytes.
@@ -22,13 +22,12 @@ struct Drive {
 }
 
 impl Drive {
-    fn of(graph: &Graph, node: u32) -> Option<Drive> {
-        let (mut regions, mut counters): (_, Vec<Counter>) = (Vec::new(), Vec::new());
-        graph.machine(node).wear(&mut regions);
+    fn of(graph: &mut Graph, node: u32) -> Option<Drive> {
+        let regions = graph.report(node, Ask::Wear).wear;
         if regions.is_empty() {
             return None;
         }
-        graph.machine(node).counters(&mut counters);
+        let report = graph.report(node, Ask::Counters);
         let (mut flash, mut cleared, mut blocks) = (0, 0, 0);
         for region in &regions {
             let bytes = u128::from(region.cells) * u128::from(region.bits_per_cell) / 8;
@@ -38,8 +37,8 @@ impl Drive {
             blocks += region.blocks;
         }
         let block = flash / blocks.max(1);
-        let left = Counter::find(&counters, "free_blocks")?.saturating_mul(block);
-        let programmed = Counter::find(&counters, "nand_bytes_written")?;
+        let left = report.counter("free_blocks")?.saturating_mul(block);
+        let programmed = report.counter("nand_bytes_written")?;
         Some(Drive { flash, programmed, cleared, left })
     }
 
@@ -52,12 +51,13 @@ impl Drive {
 }
 
 /// Whether some drive uses up erased blocks, and if so for how many more turns as long as the one that was measured.
-pub(crate) fn turns_left(graph: &Graph) -> Option<u64> {
+pub(crate) fn turns_left(graph: &mut Graph) -> Option<u64> {
+    let nodes = graph.len() as u32;
     let of = |node| {
         let drive = Drive::of(graph, node)?;
         Some(drive.left / drive.used_up()?)
     };
-    (0..graph.len() as u32).filter_map(of).max()
+    (0..nodes).filter_map(of).max()
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use crate::run::{RunError, RunOptions, run_with};
 use crate::samples::Samples;
 use crate::steady::State;
 use nandu_base::{
-    ByteLen, ByteOffset, Content, CriticalPath, Instant, LaneSpan, Op, Payload, PayloadPool, Request, Span,
-    TenantId,
+    Ask, ByteLen, ByteOffset, Content, CriticalPath, Instant, LaneSpan, Op, Payload, PayloadPool, Request,
+    Span, TenantId,
 };
 use nandu_stack::{Graph, Stack};
 use nandu_trace::Record;
@@ -267,25 +267,21 @@ impl<T: Tap> Host for Tapped<T> {
         if self.look.samples { Samples::every(total) } else { 0 }
     }
 
-    fn sample(&mut self, graph: &Graph, now: Instant) -> bool {
+    fn sample(&mut self, graph: &mut Graph, now: Instant) -> bool {
         self.samples.take(graph, self.start, now)
     }
 
-    fn watched(&mut self, graph: &Graph) {
+    fn watched(&mut self, graph: &mut Graph) {
         if self.look.samples {
             self.samples.end(graph, self.start, self.metrics.last_done);
         }
-        let nodes = 0..graph.len() as u32;
-        let taped = nodes.filter_map(|node| Some((node, graph.machine(node).lanes()?)));
-        let start = self.start;
-        self.lanes = taped
-            .map(|(node, tape)| DeviceLanes {
-                device: graph.name(node).into(),
-                start,
-                spans: tape.spans().to_vec(),
-                lost: tape.lost(),
-            })
-            .collect();
+        let (start, nodes) = (self.start, graph.len() as u32);
+        let lanes = |node| {
+            let lanes = graph.report(node, Ask::Lanes).lanes?;
+            let (spans, lost) = (lanes.spans().to_vec(), lanes.lost());
+            Some(DeviceLanes { device: graph.name(node).into(), start, spans, lost })
+        };
+        self.lanes = (0..nodes).filter_map(lanes).collect();
     }
 }
 

@@ -14,9 +14,9 @@ mod commands;
 mod inspect;
 
 use nandu_base::{
-    ByteLen, ByteOffset, ChargeTable, Content, Cx, DeviceEvent, Effect, Flags, Instant, LayerStats, Machine,
-    Medium, Node, Notice, Op, OpenError, OpenOptions, Owner, Payload, PayloadPool, Peek, Phase, ReqId,
-    Request, RequestTable, State, Step, TenantId, TenantStats, TimerKey, Violation, Window,
+    Ask, ByteLen, ByteOffset, ChargeTable, Content, Cx, DeviceEvent, Effect, Flags, Instant, LayerStats,
+    Machine, Medium, Node, Notice, Op, OpenError, OpenOptions, Owner, Payload, PayloadPool, Peek, Phase,
+    Report, ReqId, Request, RequestTable, State, Step, TenantId, TenantStats, TimerKey, Violation, Window,
 };
 use std::collections::VecDeque;
 
@@ -154,7 +154,8 @@ impl Graph {
 
     /// Every machine notes from now on what its lanes do between these two moments.
     pub fn watch_lanes(&mut self, from: Instant, to: Instant) {
-        self.nodes.iter_mut().for_each(|node| node.machine.watch_lanes(from, to));
+        let mut report = Report::new(Ask::Watch { from, to });
+        self.nodes.iter_mut().for_each(|node| node.machine.report(&mut report));
     }
 
     /// A request reaches a layer of a stack with several tenants.
@@ -183,7 +184,7 @@ impl Graph {
         for node in &mut self.nodes {
             node.stats = LayerStats::EMPTY;
             node.charges.clear();
-            node.machine.reset_counters();
+            node.machine.report(&mut Report::new(Ask::Anew));
         }
     }
 
@@ -194,7 +195,13 @@ impl Graph {
 
     /// Tells the machines below and at `node` what comes.
     pub fn foresee(&mut self, mut node: u32, op: Op, mut offset: ByteOffset, len: ByteLen) {
-        while let Some((child, below)) = self.nodes[node as usize].machine.foresee(op, offset, len) {
+        loop {
+            let machine = &mut self.nodes[node as usize].machine;
+            let further = match machine.hints() {
+                Some(hints) => hints.foresee(op, offset, len),
+                None => machine.prepare(op, offset, len),
+            };
+            let Some((child, below)) = further else { return };
             node = self.nodes[node as usize].children[usize::from(child)];
             offset = below;
         }
@@ -619,7 +626,8 @@ impl Graph {
     fn tell_use(&mut self, mut node: u32, mut child: u8, mut offset: ByteOffset, len: ByteLen) {
         loop {
             node = self.nodes[node as usize].children[usize::from(child)];
-            match self.nodes[node as usize].machine.used(offset, len) {
+            let hints = self.nodes[node as usize].machine.hints();
+            match hints.and_then(|hints| hints.used(offset, len)) {
                 Some(below) => (child, offset) = below,
                 None => return,
             }

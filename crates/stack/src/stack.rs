@@ -220,7 +220,7 @@ impl Stack {
             parts.push(BuiltPart {
                 name: device.name.clone(),
                 kind: device.kind.name,
-                medium: machine.medium(),
+                medium: machine.needs().medium,
                 machine,
                 children: device.children.clone(),
             });

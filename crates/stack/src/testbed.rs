@@ -8,9 +8,9 @@ use crate::graph::{Driver, Graph};
 use crate::load::{StackError, StackFile};
 use crate::stack::{BuildOptions, Export, Stack};
 use nandu_base::{
-    Admin, AdminError, ByteLen, ByteOffset, Content, Deal, DealError, Dealt, DeviceEvent, ErrorKind, Flags,
-    Instant, IoError, MediumSpec, Op, OpenError, OpenOptions, Payload, PayloadPool, Registry, ReqId, Request,
-    RequestTable, SECTOR, Sector, Span, Stamp, TimerKey,
+    Admin, AdminError, Ask, ByteLen, ByteOffset, Content, Counter, Deal, DealError, Dealt, DeviceEvent,
+    ErrorKind, Flags, Instant, IoError, MediumSpec, Op, OpenError, OpenOptions, Payload, PayloadPool,
+    Registry, Report, ReqId, Request, RequestTable, SECTOR, Sector, Span, Stamp, TimerKey,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -434,6 +434,17 @@ impl Testbed {
     pub fn deal(&mut self, device: &str, deal: Deal) -> Result<Dealt, DealError> {
         let node = self.node(device);
         self.graph.deal(node, deal, self.host.now, &mut self.host)
+    }
+
+    /// The figures of a device.
+    pub fn report(&mut self, device: &str, ask: Ask) -> Report {
+        let node = self.node(device);
+        self.graph.report(node, ask)
+    }
+
+    /// One of its counters. Panics when it has none of this name.
+    pub fn counter(&mut self, device: &str, name: &str) -> u64 {
+        Counter::of(&self.report(device, Ask::Counters).counters, name)
     }
 
     /// The machines.

@@ -6,6 +6,7 @@
 
 use crate::error::{SweepError, known};
 use crate::quantity::Decimal;
+use nandu_base::{Ask, Report};
 use nandu_sim::RunResult;
 use nandu_sim::result::{Latency, LayerResult};
 use nandu_sim::steady::State;
@@ -375,14 +376,13 @@ pub struct Devices {
 
 impl Devices {
     /// Those of `stack`, which was built.
-    pub fn of(stack: &Stack, built: &Built) -> Devices {
-        let counters = |part: &nandu_stack::BuiltPart| {
-            let mut all = Vec::new();
-            part.machine.counters(&mut all);
+    pub fn of(stack: &Stack, built: &mut Built) -> Devices {
+        let counters = |part: &mut nandu_stack::BuiltPart| {
+            let all = Report::of(&mut *part.machine, Ask::Counters).counters;
             (part.name.clone(), all.iter().map(|c| c.name.into()).collect())
         };
         let tenants = stack.tenants.iter().map(|tenant| tenant.name.as_str());
-        Devices { counters: built.parts.iter().map(counters).collect(), ..Devices::of_tenants(tenants) }
+        Devices { counters: built.parts.iter_mut().map(counters).collect(), ..Devices::of_tenants(tenants) }
     }
 
     /// No device, and tenants with these names.

@@ -73,10 +73,10 @@ pub fn survey(
     let look = |point: usize| -> Result<(Seen, Devices), SweepError> {
         let wrong = |error| SweepError::Stack { point: space.label(point), error };
         let stack = stack(file, space, point, registry).map_err(wrong)?;
-        let built = stack.build(&BuildOptions { seed, ..BuildOptions::default() }).map_err(wrong)?;
+        let mut built = stack.build(&BuildOptions { seed, ..BuildOptions::default() }).map_err(wrong)?;
         let export = place(&stack, export)?;
         let room = built.parts[stack.exports[export].node as usize].machine.limits().capacity;
-        Ok((Seen { stack_hash: stack.hash_long().into(), export, room }, Devices::of(&stack, &built)))
+        Ok((Seen { stack_hash: stack.hash_long().into(), export, room }, Devices::of(&stack, &mut built)))
     };
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<Option<Result<Seen, SweepError>>>> =

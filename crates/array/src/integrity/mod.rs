@@ -44,8 +44,8 @@ use config::Planted;
 use layout::Layout;
 use marks::Marks;
 use nandu_base::{
-    ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, ErrorKind, Flags, Limits, Machine, Op, OpenOptions,
-    Payload, Peek, Place, ReqId, Span, Step, TenantId, TimerKey, Violation,
+    Advise, ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Hints, Limits, Machine, Members,
+    Op, OpenOptions, Payload, Peek, Place, Report, ReqId, Span, Step, TenantId, TimerKey, Violation,
 };
 use open::Opening;
 use pages::Pages;
@@ -288,11 +288,6 @@ impl Machine for Integrity {
         &self.limits
     }
 
-    fn left_over(&self, _child: u8, below: &Limits) -> ByteLen {
-        let tail = below.capacity.0.saturating_sub(self.layout.end);
-        ByteLen(tail + self.layout.tags - self.layout.capacity().0)
-    }
-
     fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         self.opening.how = how;
         (self.below_lost, self.below_refused) = (false, false);
@@ -372,46 +367,22 @@ impl Machine for Integrity {
         self.settle(cx)
     }
 
-    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
-        peek.expected_latency(0, op, offset, len)
-    }
-
-    fn is_busy(&self, peek: &Peek<'_>) -> bool {
-        peek.is_busy(0)
-    }
-
-    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
-        peek.locate(0, offset, len)
-    }
-
     fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
         Some((0, offset))
     }
 
-    fn used(&mut self, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
-        Some((0, offset))
-    }
-
-    fn counters(&self, out: &mut Vec<Counter>) {
-        let t = &self.tally;
-        for (name, value) in [
-            ("checked_blocks", t.checked_blocks),
-            ("mismatched_blocks", t.unreadable_blocks),
-            ("unchecked_blocks", t.unchecked_blocks),
-            ("checksum_page_reads", t.page_reads),
-            ("checksum_page_writes", t.page_writes),
-            ("mark_writes", t.mark_writes),
-            ("clean_rounds", t.rounds),
-            ("marked_regions", self.dirty.len() as u64),
-            ("retaken_regions", t.retaken_regions),
-            ("retaken_blocks", t.retaken_blocks),
-        ] {
-            out.push(Counter { name, value });
-        }
-    }
-
-    fn reset_counters(&mut self) {
-        self.tally = Tally::default();
+    fn report(&mut self, report: &mut Report) {
+        let t = &mut self.tally;
+        report.count("checked_blocks", &mut t.checked_blocks);
+        report.count("mismatched_blocks", &mut t.unreadable_blocks);
+        report.count("unchecked_blocks", &mut t.unchecked_blocks);
+        report.count("checksum_page_reads", &mut t.page_reads);
+        report.count("checksum_page_writes", &mut t.page_writes);
+        report.count("mark_writes", &mut t.mark_writes);
+        report.count("clean_rounds", &mut t.rounds);
+        report.put("marked_regions", self.dirty.len() as u64);
+        report.count("retaken_regions", &mut t.retaken_regions);
+        report.count("retaken_blocks", &mut t.retaken_blocks);
     }
 
     fn check(&self) -> Result<(), Violation> {
@@ -428,5 +399,48 @@ impl Machine for Integrity {
             return broken(format!("{dirty} pages are dirty, {} are listed", self.dirty.len()));
         }
         Ok(())
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+
+    fn hints(&mut self) -> Option<&mut dyn Hints> {
+        Some(self)
+    }
+
+    fn members(&self) -> Option<&dyn Members> {
+        Some(self)
+    }
+}
+
+impl Advise for Integrity {
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        peek.expected_latency(0, op, offset, len)
+    }
+
+    fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        peek.is_busy(0)
+    }
+
+    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
+        peek.locate(0, offset, len)
+    }
+}
+
+impl Hints for Integrity {
+    fn foresee(&mut self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset))
+    }
+
+    fn used(&mut self, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset))
+    }
+}
+
+impl Members for Integrity {
+    fn left_over(&self, _child: u8, below: &Limits) -> ByteLen {
+        let tail = below.capacity.0.saturating_sub(self.layout.end);
+        ByteLen(tail + self.layout.tags - self.layout.capacity().0)
     }
 }

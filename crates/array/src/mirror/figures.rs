@@ -5,7 +5,7 @@ use super::Mirror;
 use super::leg::Place as Standing;
 use super::ratio::Ratios;
 use crate::scrub::Scrubbed;
-use nandu_base::Counter;
+use nandu_base::Report;
 
 /// What is counted since the counters were reset.
 #[derive(Clone, Debug, Default)]
@@ -55,96 +55,91 @@ pub(super) struct Counts {
 
 impl Mirror {
     /// Every figure, in a stated order.
-    pub(super) fn put_figures(&self, out: &mut Vec<Counter>) {
-        let c = &self.count;
+    pub(super) fn put_figures(&mut self, report: &mut Report) {
         let member = |leg: usize| u64::from(self.legs[leg].place == Standing::Member);
-        for (name, value) in [
-            ("leg_a_is_member", member(0)),
-            ("leg_b_is_member", member(1)),
-            ("leader_leg", self.leader as u64),
-            ("active_regions", u64::from(self.regions.in_use())),
-            ("stale_regions", self.stale.count()),
-            ("dirty_regions", self.legs[self.leader].map.count_d()),
-            ("intent_waits", c.intent_waits),
-            ("held_writes", c.held_writes),
-            ("map_page_writes", c.map_writes),
-            ("superblock_writes", c.superblock_writes),
-            ("records_repaired", c.records_mended),
-            ("regions_cleared", c.clears),
-            ("leg_a_flushes", c.leg_flushes[0]),
-            ("leg_b_flushes", c.leg_flushes[1]),
-            ("leg_a_reads", c.reads[0]),
-            ("leg_b_reads", c.reads[1]),
-            ("leg_a_read_errors", c.read_errors[0]),
-            ("leg_b_read_errors", c.read_errors[1]),
-            ("leg_a_write_errors", c.write_errors[0]),
-            ("leg_b_write_errors", c.write_errors[1]),
-            ("repairs", c.repairs),
-            ("resync_bytes", c.resync_bytes),
-            ("resync_regions", c.resync_regions),
-            ("resync_unreadable_chunks", c.resync_unreadable),
-            ("degraded_transitions", c.solos),
-            ("rejoins", c.rejoins),
-            ("rejoins_refused", c.refused),
-        ] {
-            out.push(Counter { name, value });
+        report.put("leg_a_is_member", member(0));
+        report.put("leg_b_is_member", member(1));
+        report.put("leader_leg", self.leader as u64);
+        report.put("active_regions", u64::from(self.regions.in_use()));
+        if report.wants_counters() {
+            report.put("stale_regions", self.stale.count());
+            report.put("dirty_regions", self.legs[self.leader].map.count_d());
         }
-        c.scrub.put(&self.scrub.course, out);
-        for (name, value) in [
-            ("regions_predeclared", c.predeclared),
-            ("leader_changes", c.swaps),
-            ("growths", c.growths),
-            ("leg_a_depth_waits", c.depth_waits[0]),
-            ("leg_b_depth_waits", c.depth_waits[1]),
-            ("leg_a_timeouts", c.timeouts[0]),
-            ("leg_b_timeouts", c.timeouts[1]),
-        ] {
-            out.push(Counter { name, value });
-        }
+        let c = &mut self.count;
+        report.count("intent_waits", &mut c.intent_waits);
+        report.count("held_writes", &mut c.held_writes);
+        report.count("map_page_writes", &mut c.map_writes);
+        report.count("superblock_writes", &mut c.superblock_writes);
+        report.count("records_repaired", &mut c.records_mended);
+        report.count("regions_cleared", &mut c.clears);
+        report.count("leg_a_flushes", &mut c.leg_flushes[0]);
+        report.count("leg_b_flushes", &mut c.leg_flushes[1]);
+        report.count("leg_a_reads", &mut c.reads[0]);
+        report.count("leg_b_reads", &mut c.reads[1]);
+        report.count("leg_a_read_errors", &mut c.read_errors[0]);
+        report.count("leg_b_read_errors", &mut c.read_errors[1]);
+        report.count("leg_a_write_errors", &mut c.write_errors[0]);
+        report.count("leg_b_write_errors", &mut c.write_errors[1]);
+        report.count("repairs", &mut c.repairs);
+        report.count("resync_bytes", &mut c.resync_bytes);
+        report.count("resync_regions", &mut c.resync_regions);
+        report.count("resync_unreadable_chunks", &mut c.resync_unreadable);
+        report.count("degraded_transitions", &mut c.solos);
+        report.count("rejoins", &mut c.rejoins);
+        report.count("rejoins_refused", &mut c.refused);
+        c.scrub.report(&self.scrub.course, report);
+        report.count("regions_predeclared", &mut c.predeclared);
+        report.count("leader_changes", &mut c.swaps);
+        report.count("growths", &mut c.growths);
+        report.count("leg_a_depth_waits", &mut c.depth_waits[0]);
+        report.count("leg_b_depth_waits", &mut c.depth_waits[1]);
+        report.count("leg_a_timeouts", &mut c.timeouts[0]);
+        report.count("leg_b_timeouts", &mut c.timeouts[1]);
         if self.policy.lists_lost {
-            self.hetero_counters(out);
+            self.put_hetero_figures(report);
         }
+        report.restart(&mut self.count);
     }
 
     /// Figures of a `hetero-mirror` beside those of a mirror.
-    fn hetero_counters(&self, out: &mut Vec<Counter>) {
-        let (c, e) = (&self.count, &self.exposure);
-        for (name, value) in [
-            ("early_acks", c.early_acks),
-            ("writes_over_wait_limit", c.over_limit),
-            ("leg_a_is_delayed", u64::from(self.paces[0].delayed)),
-            ("leg_b_is_delayed", u64::from(self.paces[1].delayed)),
-            ("leg_a_delays", self.paces[0].delays),
-            ("leg_b_delays", self.paces[1].delays),
-            ("leg_a_delayed_ns", self.paces[0].delayed_for.0),
-            ("leg_b_delayed_ns", self.paces[1].delayed_for.0),
-            ("leg_a_queue_pieces_max", c.queue_max[0]),
-            ("leg_b_queue_pieces_max", c.queue_max[1]),
-            ("leg_a_queue_bytes_max", c.queue_bytes_max[0]),
-            ("leg_b_queue_bytes_max", c.queue_bytes_max[1]),
-            ("leg_a_queue_bytes", self.lag[0].bytes()),
-            ("leg_b_queue_bytes", self.lag[1].bytes()),
-            ("delayed_bytes", c.queued_bytes),
-            ("drained_writes", c.drained),
-            ("drained_pieces", c.drained_pieces),
-            ("drained_bytes", c.drained_bytes),
-            ("reads_from_queue", c.queue_reads),
-            ("reads_split", c.split_reads),
-            ("reads_hedged", c.hedges),
-            ("writes_hedged", c.write_hedges),
-            ("backlog_reliefs", c.relieved),
-            ("reads_of_lost_data", c.lost_reads),
-            ("exposed_bytes", e.bytes),
-            ("exposed_bytes_max", e.bytes_max),
-            ("exposed_ns_max", e.age_max.0),
-            ("exposure_waits", c.exposure_waits),
-            ("degrades", c.degrades),
-            ("held_batches", self.hold.batches),
-            ("lost_bytes", self.lost.bytes()),
-            ("lost_bytes_total", c.lost_bytes),
-        ] {
-            out.push(Counter { name, value });
+    fn put_hetero_figures(&mut self, report: &mut Report) {
+        let (c, e) = (&mut self.count, &mut self.exposure);
+        report.count("early_acks", &mut c.early_acks);
+        report.count("writes_over_wait_limit", &mut c.over_limit);
+        let [a, b] = &mut self.paces;
+        report.put("leg_a_is_delayed", u64::from(a.delayed));
+        report.put("leg_b_is_delayed", u64::from(b.delayed));
+        report.count("leg_a_delays", &mut a.delays);
+        report.count("leg_b_delays", &mut b.delays);
+        report.count("leg_a_delayed_ns", &mut a.delayed_for);
+        report.count("leg_b_delayed_ns", &mut b.delayed_for);
+        report.count("leg_a_queue_pieces_max", &mut c.queue_max[0]);
+        report.count("leg_b_queue_pieces_max", &mut c.queue_max[1]);
+        report.count("leg_a_queue_bytes_max", &mut c.queue_bytes_max[0]);
+        report.count("leg_b_queue_bytes_max", &mut c.queue_bytes_max[1]);
+        report.put("leg_a_queue_bytes", self.lag[0].bytes());
+        report.put("leg_b_queue_bytes", self.lag[1].bytes());
+        report.count("delayed_bytes", &mut c.queued_bytes);
+        report.count("drained_writes", &mut c.drained);
+        report.count("drained_pieces", &mut c.drained_pieces);
+        report.count("drained_bytes", &mut c.drained_bytes);
+        report.count("reads_from_queue", &mut c.queue_reads);
+        report.count("reads_split", &mut c.split_reads);
+        report.count("reads_hedged", &mut c.hedges);
+        report.count("writes_hedged", &mut c.write_hedges);
+        report.count("backlog_reliefs", &mut c.relieved);
+        report.count("reads_of_lost_data", &mut c.lost_reads);
+        report.put("exposed_bytes", e.bytes);
+        report.put("exposed_bytes_max", e.bytes_max);
+        report.count("exposed_ns_max", &mut e.age_max);
+        if report.begins_anew() {
+            e.bytes_max = e.bytes;
         }
-        c.ratios.put(out);
+        report.count("exposure_waits", &mut c.exposure_waits);
+        report.count("degrades", &mut c.degrades);
+        report.count("held_batches", &mut self.hold.batches);
+        report.put("lost_bytes", self.lost.bytes());
+        report.count("lost_bytes_total", &mut c.lost_bytes);
+        c.ratios.report(report);
     }
 }

@@ -1,15 +1,14 @@
 //! The mirror as a machine: what the driver calls.
 
-use super::figures::Counts;
 use super::layout::PAGE;
 use super::leg::Place as Standing;
 use super::member::Proc;
 use super::region_map::D;
 use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, SCRUB, STALL, Tag, WAIT};
 use nandu_base::{
-    Absence, Admin, AdminError, ByteLen, ByteOffset, ChildUse, Children, Counter, Cx, DeviceEvent, ErrorKind,
-    Health, Limits, Machine, Maintenance, MaintenanceKind, Op, OpenOptions, Peek, Place, Redundancy, ReqId,
-    Span, Step, TimerKey, Violation,
+    Absence, Admin, AdminError, Administer, Advise, ByteLen, ByteOffset, ChildUse, Children, Cx, DeviceEvent,
+    ErrorKind, Health, Limits, Machine, Maintenance, MaintenanceKind, Members, Needs, Op, OpenOptions, Peek,
+    Place, Redundancy, Report, ReqId, Span, Step, TimerKey, Violation,
 };
 
 impl Machine for Mirror {
@@ -17,13 +16,8 @@ impl Machine for Mirror {
         &self.limits
     }
 
-    fn left_over(&self, child: u8, _below: &Limits) -> ByteLen {
-        let layout = &self.layouts[usize::from(child)];
-        ByteLen(layout.data.0 - self.limits.capacity.0 + layout.leg.0 % PAGE)
-    }
-
-    fn keeps_records(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::records()
     }
 
     fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {
@@ -114,10 +108,87 @@ impl Machine for Mirror {
         cx.only_step()
     }
 
-    fn admin(&mut self, admin: Admin, cx: &mut Cx<'_>) -> Result<(), AdminError> {
-        let result = self.obey(admin, cx);
-        self.advance(cx);
-        result
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((self.leader as u8, offset))
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        self.put_figures(report);
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        let broken = |invariant, what: String| Err(Violation { invariant, what });
+        if self.phase != Phase::Running || self.proc != Proc::None {
+            return Ok(());
+        }
+        if self.exposure.bytes > self.policy.exposed_bytes {
+            let (bytes, most) = (self.exposure.bytes, self.policy.exposed_bytes);
+            return broken(
+                "exposure_bounded_or_announced",
+                format!("{bytes} B are exposed, at most {most} B may be"),
+            );
+        }
+        if self.held_too_long() {
+            let what = "the queue of a leg that may rest was kept past the bound".into();
+            return broken("exposure_bounded_or_announced", what);
+        }
+        let map = &self.legs[self.leader].map;
+        for region in 0..self.region_count {
+            let (active, stale) = (self.regions.find(region).is_some(), self.stale.has(region));
+            let marked = map.wanted(region) & D != 0;
+            if stale && !marked {
+                return broken("intent_before_data", format!("region {region} is stale without D"));
+            }
+            if marked && !active && !stale {
+                return broken("quiet_means_equal_and_clean", format!("region {region} has D for no reason"));
+            }
+        }
+        let flying: u32 = self.ops.iter().map(|op| u32::from(op.flying)).sum();
+        let data: u32 = self.legs.iter().map(|l| l.reads + l.data_writes - l.drains).sum();
+        if flying != data {
+            return broken(
+                "one_in_flight_per_block_and_leg",
+                format!("{flying} parts are under way, {data} requests"),
+            );
+        }
+        Ok(())
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+
+    fn members(&self) -> Option<&dyn Members> {
+        Some(self)
+    }
+
+    fn administer(&mut self) -> Option<&mut dyn Administer> {
+        Some(self)
+    }
+}
+
+impl Advise for Mirror {
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        let legs = (0..2u8).filter(|&l| self.legs[usize::from(l)].is_in());
+        let spans = legs.map(|l| peek.expected_latency(l, op, offset, len));
+        let span = if op == Op::Read { spans.min() } else { spans.max() };
+        span.unwrap_or(Span::ZERO)
+    }
+
+    fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        self.is_held() || (0..2u8).filter(|&l| self.legs[usize::from(l)].is_in()).all(|l| peek.is_busy(l))
+    }
+
+    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
+        peek.locate(self.leader as u8, offset, len)
+    }
+}
+
+impl Members for Mirror {
+    fn left_over(&self, child: u8, _below: &Limits) -> ByteLen {
+        let layout = &self.layouts[usize::from(child)];
+        ByteLen(layout.data.0 - self.limits.capacity.0 + layout.leg.0 % PAGE)
     }
 
     fn health(&self) -> Option<Health> {
@@ -174,73 +245,12 @@ impl Machine for Mirror {
         let needs = !self.is_member(1 - x) || self.holds_alone(x);
         self.phase == Phase::Running && self.is_member(x) && needs
     }
+}
 
-    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
-        let legs = (0..2u8).filter(|&l| self.legs[usize::from(l)].is_in());
-        let spans = legs.map(|l| peek.expected_latency(l, op, offset, len));
-        let span = if op == Op::Read { spans.min() } else { spans.max() };
-        span.unwrap_or(Span::ZERO)
-    }
-
-    fn is_busy(&self, peek: &Peek<'_>) -> bool {
-        self.is_held() || (0..2u8).filter(|&l| self.legs[usize::from(l)].is_in()).all(|l| peek.is_busy(l))
-    }
-
-    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
-        peek.locate(self.leader as u8, offset, len)
-    }
-
-    #[inline]
-    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
-        Some((self.leader as u8, offset))
-    }
-
-    fn counters(&self, out: &mut Vec<Counter>) {
-        self.put_figures(out);
-    }
-
-    fn reset_counters(&mut self) {
-        self.count = Counts::default();
-        self.hold.batches = 0;
-        (self.exposure.bytes_max, self.exposure.age_max) = (self.exposure.bytes, Span::ZERO);
-        self.paces.iter_mut().for_each(|p| (p.delays, p.delayed_for) = (0, Span::ZERO));
-    }
-
-    fn check(&self) -> Result<(), Violation> {
-        let broken = |invariant, what: String| Err(Violation { invariant, what });
-        if self.phase != Phase::Running || self.proc != Proc::None {
-            return Ok(());
-        }
-        if self.exposure.bytes > self.policy.exposed_bytes {
-            let (bytes, most) = (self.exposure.bytes, self.policy.exposed_bytes);
-            return broken(
-                "exposure_bounded_or_announced",
-                format!("{bytes} B are exposed, at most {most} B may be"),
-            );
-        }
-        if self.held_too_long() {
-            let what = "the queue of a leg that may rest was kept past the bound".into();
-            return broken("exposure_bounded_or_announced", what);
-        }
-        let map = &self.legs[self.leader].map;
-        for region in 0..self.region_count {
-            let (active, stale) = (self.regions.find(region).is_some(), self.stale.has(region));
-            let marked = map.wanted(region) & D != 0;
-            if stale && !marked {
-                return broken("intent_before_data", format!("region {region} is stale without D"));
-            }
-            if marked && !active && !stale {
-                return broken("quiet_means_equal_and_clean", format!("region {region} has D for no reason"));
-            }
-        }
-        let flying: u32 = self.ops.iter().map(|op| u32::from(op.flying)).sum();
-        let data: u32 = self.legs.iter().map(|l| l.reads + l.data_writes - l.drains).sum();
-        if flying != data {
-            return broken(
-                "one_in_flight_per_block_and_leg",
-                format!("{flying} parts are under way, {data} requests"),
-            );
-        }
-        Ok(())
+impl Administer for Mirror {
+    fn admin(&mut self, admin: Admin, cx: &mut Cx<'_>) -> Result<(), AdminError> {
+        let result = self.obey(admin, cx);
+        self.advance(cx);
+        result
     }
 }

@@ -4,7 +4,7 @@
 //! Powers of two are counted, for each leg apart, with the largest ratio. Writes that wait in a delay queue do not count:
 //! their time is that of the queue. Cost: one division for each write; 152 B.
 
-use nandu_base::{Counter, Span};
+use nandu_base::{Report, Span};
 
 /// Ratios told apart: below 2, from 2, from 4, ... from 256 on.
 const STEPS: usize = 9;
@@ -56,25 +56,27 @@ impl Ratios {
     }
 
     /// Writes for which a leg took at least so many times as long as the other, for each power of two.
-    pub(super) fn put(&self, out: &mut Vec<Counter>) {
+    pub(super) fn report(&mut self, report: &mut Report) {
         for (leg, names) in NAMES.iter().enumerate() {
             let mut above: u64 = self.steps[leg].iter().sum();
             for (step, name) in names.iter().enumerate() {
-                out.push(Counter { name, value: above });
+                report.put(name, above);
                 above -= self.steps[leg][step];
             }
         }
         for (leg, name) in
             ["leg_a_slower_most_thousandths", "leg_b_slower_most_thousandths"].into_iter().enumerate()
         {
-            out.push(Counter { name, value: self.most[leg] });
+            report.put(name, self.most[leg]);
         }
+        report.restart(self);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandu_base::Ask;
 
     #[test]
     fn ratios_are_those_of_a_list() {
@@ -88,13 +90,13 @@ mod tests {
             ratios.add(leg, Span(slow), Span(fast));
             list.push((leg, slow, fast.max(1)));
         }
-        let mut out = Vec::new();
-        ratios.put(&mut out);
+        let mut report = Report::new(Ask::Counters);
+        ratios.report(&mut report);
         for (leg, names) in NAMES.iter().enumerate() {
             for (step, name) in names.iter().enumerate() {
                 let least = if step == 0 { 0 } else { 1 << step };
                 let are = list.iter().filter(|w| w.0 == leg && w.1 >= least * w.2).count() as u64;
-                let told = out.iter().find(|c| c.name == *name).map(|c| c.value);
+                let told = report.counter(name);
                 assert_eq!(told, Some(are), "seed {seed}, {name}");
             }
             let most = list.iter().filter(|w| w.0 == leg).map(|w| w.1 * 1000 / w.2).max();

@@ -2,7 +2,7 @@
 
 use super::{Parity, Run};
 use crate::scrub::Scrubbed;
-use nandu_base::Counter;
+use nandu_base::Report;
 
 /// What is counted since the counters were reset.
 #[derive(Clone, Debug, Default)]
@@ -41,44 +41,42 @@ impl Parity {
     }
 
     /// Every figure, in a stated order.
-    pub(super) fn put_figures(&self, out: &mut Vec<Counter>) {
-        let c = &self.count;
-        for (name, value) in [
+    pub(super) fn put_figures(&mut self, report: &mut Report) {
+        if report.wants_counters() {
             // Not while it starts, the first time or anew: the journal may not be replayed yet.
-            ("is_serving", u64::from(self.run == Run::Running)),
-            ("full_legs", self.full_legs() as u64),
-            ("legs_on_record", u64::from(self.members.settled == self.members.version)),
-            ("legs_missing", self.legs.iter().filter(|l| !l.is_in()).count() as u64),
-            ("bytes_to_rebuild", self.bytes_to_rebuild()),
-            ("journal_slots", u64::from(self.journal.len())),
-            ("pieces_under_way", (self.pieces.len() - self.free_pieces.len()) as u64),
-            ("full_stripe_writes", c.full_stripe_writes),
-            ("read_modify_writes", c.read_modify_writes),
-            ("reconstruct_writes", c.reconstruct_writes),
-            ("parityless_writes", c.parityless_writes),
-            ("degraded_reads", c.degraded_reads),
-            ("journal_writes", c.journal_writes),
-            ("journal_bytes", c.journal_bytes),
-            ("journal_waits", c.journal_waits),
-            ("journal_replays", c.replays),
-            ("checkpoints", c.checkpoints),
-            ("superblock_writes", c.superblock_writes),
-            ("records_repaired", c.records_mended),
-            ("rebuilt_bytes", c.rebuilt_bytes),
-            ("rebuild_stops", c.rebuild_stops),
-            ("lost_sectors", self.lost.len() as u64),
-            ("sectors_lost", c.sectors_lost),
-            ("sectors_repaired", c.sectors_mended),
-            ("repairs", c.repairs),
-            ("leg_read_errors", c.read_errors),
-            ("leg_write_errors", c.write_errors),
-            ("legs_lost", c.legs_lost),
-            ("legs_joined", c.legs_taken_in),
-            ("legs_refused", c.legs_refused),
-            ("legs_timed_out", c.timeouts),
-        ] {
-            out.push(Counter { name, value });
+            report.put("is_serving", u64::from(self.run == Run::Running));
+            report.put("full_legs", self.full_legs() as u64);
+            report.put("legs_on_record", u64::from(self.members.settled == self.members.version));
+            report.put("legs_missing", self.legs.iter().filter(|l| !l.is_in()).count() as u64);
+            report.put("bytes_to_rebuild", self.bytes_to_rebuild());
+            report.put("journal_slots", u64::from(self.journal.len()));
+            report.put("pieces_under_way", (self.pieces.len() - self.free_pieces.len()) as u64);
         }
-        c.scrub.put(&self.scrub.course, out);
+        let c = &mut self.count;
+        report.count("full_stripe_writes", &mut c.full_stripe_writes);
+        report.count("read_modify_writes", &mut c.read_modify_writes);
+        report.count("reconstruct_writes", &mut c.reconstruct_writes);
+        report.count("parityless_writes", &mut c.parityless_writes);
+        report.count("degraded_reads", &mut c.degraded_reads);
+        report.count("journal_writes", &mut c.journal_writes);
+        report.count("journal_bytes", &mut c.journal_bytes);
+        report.count("journal_waits", &mut c.journal_waits);
+        report.count("journal_replays", &mut c.replays);
+        report.count("checkpoints", &mut c.checkpoints);
+        report.count("superblock_writes", &mut c.superblock_writes);
+        report.count("records_repaired", &mut c.records_mended);
+        report.count("rebuilt_bytes", &mut c.rebuilt_bytes);
+        report.count("rebuild_stops", &mut c.rebuild_stops);
+        report.put("lost_sectors", self.lost.len() as u64);
+        report.count("sectors_lost", &mut c.sectors_lost);
+        report.count("sectors_repaired", &mut c.sectors_mended);
+        report.count("repairs", &mut c.repairs);
+        report.count("leg_read_errors", &mut c.read_errors);
+        report.count("leg_write_errors", &mut c.write_errors);
+        report.count("legs_lost", &mut c.legs_lost);
+        report.count("legs_joined", &mut c.legs_taken_in);
+        report.count("legs_refused", &mut c.legs_refused);
+        report.count("legs_timed_out", &mut c.timeouts);
+        c.scrub.report(&self.scrub.course, report);
     }
 }

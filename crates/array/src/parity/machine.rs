@@ -1,13 +1,12 @@
 //! The array as a machine: what the driver calls.
 
-use super::figures::Counts;
 use super::layout::PAGE;
 use super::piece::{Answer, Kind, Phase, Piece};
 use super::{NONE, Parity, Run, SCRUB, STALL, Tag, bits};
 use nandu_base::{
-    Absence, Admin, AdminError, ByteLen, ByteOffset, ChildUse, Children, Counter, Cx, DeviceEvent, ErrorKind,
-    Health, Limits, Machine, Maintenance, MaintenanceKind, Op, OpenOptions, Peek, Place, Redundancy, ReqId,
-    Span, Step, TimerKey, Violation,
+    Absence, Admin, AdminError, Administer, Advise, ByteLen, ByteOffset, ChildUse, Children, Cx, DeviceEvent,
+    ErrorKind, Health, Limits, Machine, Maintenance, MaintenanceKind, Members, Needs, Op, OpenOptions, Peek,
+    Place, Redundancy, Report, ReqId, Span, Step, TimerKey, Violation,
 };
 
 impl Machine for Parity {
@@ -15,13 +14,8 @@ impl Machine for Parity {
         &self.limits
     }
 
-    fn left_over(&self, child: u8, _below: &Limits) -> ByteLen {
-        let layout = &self.legs[usize::from(child)].layout;
-        ByteLen(layout.journal - self.geometry.data + layout.leg.0 % PAGE)
-    }
-
-    fn keeps_records(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs::records()
     }
 
     fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {
@@ -115,10 +109,99 @@ impl Machine for Parity {
         cx.only_step()
     }
 
-    fn admin(&mut self, admin: Admin, cx: &mut Cx<'_>) -> Result<(), AdminError> {
-        let result = self.obey(admin, cx);
-        self.advance(cx);
-        result
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        let (row, index, below) = self.geometry.place(offset.0);
+        Some((self.geometry.leg(row, index) as u8, ByteOffset(below)))
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        self.put_figures(report);
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        let broken = |invariant, what: String| Err(Violation { invariant, what });
+        let active = |p: &&Piece| p.kind == Kind::Write && p.flying > 0;
+        let writes: Vec<&Piece> = self.pieces.iter().filter(active).collect();
+        for (i, a) in writes.iter().enumerate() {
+            if let Some(b) = writes[..i].iter().find(|b| a.start < b.end && b.start < a.end) {
+                let what = format!("{}..{} and {}..{} are written at once", a.start, a.end, b.start, b.end);
+                return broken("one_write_per_stripe", what);
+            }
+            let placed = self.journaled && a.phase == Phase::Place;
+            if placed && a.slot == NONE && !self.planted.journal_skipped {
+                return broken("journal_before_place", format!("{}..{} is in no journal", a.start, a.end));
+            }
+        }
+        let lacks = (0..self.legs.len()).find(|&l| self.legs[l].durable != self.geometry.data);
+        if let (Run::Running, false, Some(leg)) = (self.run, self.parity_is_right(self.geometry.data), lacks)
+        {
+            let what = format!("`{}` is not rebuilt, and the parity is not computed", self.legs[leg].name);
+            return broken("parity_before_rebuild", what);
+        }
+        let flying: u32 = self.pieces.iter().map(|p| u32::from(p.flying)).sum();
+        let requests: u32 = self.legs.iter().map(|l| l.in_flight).sum();
+        if flying > requests {
+            return broken("one_write_per_stripe", format!("{flying} parts under way, {requests} requests"));
+        }
+        Ok(())
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+
+    fn members(&self) -> Option<&dyn Members> {
+        Some(self)
+    }
+
+    fn administer(&mut self) -> Option<&mut dyn Administer> {
+        Some(self)
+    }
+}
+
+impl Advise for Parity {
+    /// A read takes what its leg takes, or the slowest leg when its own is missing. A write takes a read and a write, and
+    /// one more write with a journal, of the slowest leg.
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        if op == Op::Flush && self.journaled || len.0 == 0 && op != Op::Flush {
+            return Span::ZERO;
+        }
+        let (row, index, below) = self.geometry.place(offset.0);
+        let len = ByteLen(len.0.min(self.geometry.chunk() - (below & (self.geometry.chunk() - 1))));
+        let slowest = |op| {
+            let spans =
+                bits(self.legs_in()).map(|l| peek.expected_latency(l as u8, op, ByteOffset(below), len));
+            spans.max().unwrap_or(Span::ZERO)
+        };
+        let leg = self.geometry.leg(row, index);
+        match op {
+            Op::Read if self.readable(below + len.0) >> leg & 1 != 0 => {
+                peek.expected_latency(leg as u8, op, ByteOffset(below), len)
+            }
+            Op::Read | Op::Flush => slowest(op),
+            _ => slowest(Op::Read) + slowest(Op::Write) * (1 + u64::from(self.journaled)),
+        }
+    }
+
+    fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        self.is_held() || bits(self.legs_in()).any(|l| peek.is_busy(l as u8))
+    }
+
+    /// The place of the first byte. Lanes of the legs are dealt in turn, so that no two legs share one.
+    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
+        let (row, index, below) = self.geometry.place(offset.0);
+        let leg = self.geometry.leg(row, index);
+        let rest = self.geometry.chunk() - (below & (self.geometry.chunk() - 1));
+        let place = peek.locate(leg as u8, ByteOffset(below), ByteLen(len.0.min(rest)))?;
+        Some(Place { lane: place.lane * u32::from(self.geometry.legs) + leg as u32, ..place })
+    }
+}
+
+impl Members for Parity {
+    fn left_over(&self, child: u8, _below: &Limits) -> ByteLen {
+        let layout = &self.legs[usize::from(child)].layout;
+        ByteLen(layout.journal - self.geometry.data + layout.leg.0 % PAGE)
     }
 
     fn health(&self) -> Option<Health> {
@@ -185,82 +268,12 @@ impl Machine for Parity {
         let others_lack = (0..self.legs.len()).any(lacks) || !self.parity_is_right(self.geometry.data);
         self.run == Run::Running && self.legs[leg].is_in() && others_lack
     }
+}
 
-    /// A read takes what its leg takes, or the slowest leg when its own is missing. A write takes a read and a write, and
-    /// one more write with a journal, of the slowest leg.
-    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
-        if op == Op::Flush && self.journaled || len.0 == 0 && op != Op::Flush {
-            return Span::ZERO;
-        }
-        let (row, index, below) = self.geometry.place(offset.0);
-        let len = ByteLen(len.0.min(self.geometry.chunk() - (below & (self.geometry.chunk() - 1))));
-        let slowest = |op| {
-            let spans =
-                bits(self.legs_in()).map(|l| peek.expected_latency(l as u8, op, ByteOffset(below), len));
-            spans.max().unwrap_or(Span::ZERO)
-        };
-        let leg = self.geometry.leg(row, index);
-        match op {
-            Op::Read if self.readable(below + len.0) >> leg & 1 != 0 => {
-                peek.expected_latency(leg as u8, op, ByteOffset(below), len)
-            }
-            Op::Read | Op::Flush => slowest(op),
-            _ => slowest(Op::Read) + slowest(Op::Write) * (1 + u64::from(self.journaled)),
-        }
-    }
-
-    fn is_busy(&self, peek: &Peek<'_>) -> bool {
-        self.is_held() || bits(self.legs_in()).any(|l| peek.is_busy(l as u8))
-    }
-
-    /// The place of the first byte. Lanes of the legs are dealt in turn, so that no two legs share one.
-    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
-        let (row, index, below) = self.geometry.place(offset.0);
-        let leg = self.geometry.leg(row, index);
-        let rest = self.geometry.chunk() - (below & (self.geometry.chunk() - 1));
-        let place = peek.locate(leg as u8, ByteOffset(below), ByteLen(len.0.min(rest)))?;
-        Some(Place { lane: place.lane * u32::from(self.geometry.legs) + leg as u32, ..place })
-    }
-
-    #[inline]
-    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
-        let (row, index, below) = self.geometry.place(offset.0);
-        Some((self.geometry.leg(row, index) as u8, ByteOffset(below)))
-    }
-
-    fn counters(&self, out: &mut Vec<Counter>) {
-        self.put_figures(out);
-    }
-
-    fn reset_counters(&mut self) {
-        self.count = Counts::default();
-    }
-
-    fn check(&self) -> Result<(), Violation> {
-        let broken = |invariant, what: String| Err(Violation { invariant, what });
-        let active = |p: &&Piece| p.kind == Kind::Write && p.flying > 0;
-        let writes: Vec<&Piece> = self.pieces.iter().filter(active).collect();
-        for (i, a) in writes.iter().enumerate() {
-            if let Some(b) = writes[..i].iter().find(|b| a.start < b.end && b.start < a.end) {
-                let what = format!("{}..{} and {}..{} are written at once", a.start, a.end, b.start, b.end);
-                return broken("one_write_per_stripe", what);
-            }
-            let placed = self.journaled && a.phase == Phase::Place;
-            if placed && a.slot == NONE && !self.planted.journal_skipped {
-                return broken("journal_before_place", format!("{}..{} is in no journal", a.start, a.end));
-            }
-        }
-        let lacks = (0..self.legs.len()).find(|&l| self.legs[l].durable != self.geometry.data);
-        if let (Run::Running, false, Some(leg)) = (self.run, self.parity_is_right(self.geometry.data), lacks)
-        {
-            let what = format!("`{}` is not rebuilt, and the parity is not computed", self.legs[leg].name);
-            return broken("parity_before_rebuild", what);
-        }
-        let flying: u32 = self.pieces.iter().map(|p| u32::from(p.flying)).sum();
-        let requests: u32 = self.legs.iter().map(|l| l.in_flight).sum();
-        if flying > requests {
-            return broken("one_write_per_stripe", format!("{flying} parts under way, {requests} requests"));
-        }
-        Ok(())
+impl Administer for Parity {
+    fn admin(&mut self, admin: Admin, cx: &mut Cx<'_>) -> Result<(), AdminError> {
+        let result = self.obey(admin, cx);
+        self.advance(cx);
+        result
     }
 }

@@ -11,9 +11,9 @@ pub mod oracle;
 use disk::{Disk, Leg, Shared, lose};
 use events::{Due, Events};
 use nandu_base::{
-    Admin, AdminError, BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, Flags, Instant,
-    Notice, OpenError, OpenOptions, Payload, PayloadPool, Precondition, ReqId, SECTOR, Span, TenantId,
-    TimerKey,
+    Admin, AdminError, Ask, BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, Flags,
+    Instant, Notice, OpenError, OpenOptions, Payload, PayloadPool, Precondition, ReqId, SECTOR, Span,
+    TenantId, TimerKey,
 };
 use nandu_stack::{Graph, Part};
 use oracle::{Answer, Job, Possible};
@@ -99,13 +99,13 @@ pub trait Subject: Clone {
     /// Looks at the array after each event.
     fn look(_world: &mut World<Self>) {}
     /// A leg is about to go: when it alone holds the newest data, what was not flushed is in doubt.
-    fn holds_the_newest(_world: &World<Self>, _leg: usize) -> bool {
+    fn holds_the_newest(_world: &mut World<Self>, _leg: usize) -> bool {
         false
     }
     /// Whether leg `leg` is used.
-    fn is_member(world: &World<Self>, leg: usize) -> bool;
+    fn is_member(world: &mut World<Self>, leg: usize) -> bool;
     /// How often the others have said durably that they go on without a leg.
-    fn departures(world: &World<Self>) -> u64;
+    fn departures(world: &mut World<Self>) -> u64;
 }
 
 macro_rules! tell {
@@ -253,15 +253,15 @@ impl<S: Subject> World<S> {
         self.graph.as_ref()?.open_result(self.top()).cloned()
     }
 
-    pub fn counter(&self, name: &str) -> u64 {
+    pub fn counter(&mut self, name: &str) -> u64 {
         let [value] = self.counters([name]);
         value
     }
 
     /// Several of them at one time.
-    pub fn counters<const N: usize>(&self, names: [&str; N]) -> [u64; N] {
-        let mut out = Vec::with_capacity(128);
-        self.graph().machine(self.top()).counters(&mut out);
+    pub fn counters<const N: usize>(&mut self, names: [&str; N]) -> [u64; N] {
+        let top = self.top();
+        let out = self.graph.as_mut().expect("it runs").report(top, Ask::Counters).counters;
         names.map(|name| {
             out.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
         })
@@ -394,11 +394,11 @@ impl<S: Subject> World<S> {
 
     /// Adds the figures of this session to those of earlier ones.
     pub fn keep_figures(&mut self) {
-        let mut out = Vec::new();
-        if let Some(graph) = &self.graph {
-            graph.machine(self.top()).counters(&mut out);
+        let top = self.top();
+        if let Some(graph) = &mut self.graph {
+            let counters = graph.report(top, Ask::Counters).counters;
+            counters.iter().for_each(|c| *self.figures.entry(c.name).or_default() += c.value);
         }
-        out.iter().for_each(|c| *self.figures.entry(c.name).or_default() += c.value);
     }
 
     fn forget_session(&mut self) {

@@ -123,10 +123,7 @@ fn a_latency_aware_mirror_reads_from_the_faster_leg() {
             bed.submit(0, Op::Read, Flags::NONE, k * 4096, 4096);
             bed.settle();
         }
-        let mut counters = Vec::new();
-        bed.graph().machine(2).counters(&mut counters);
-        let figure = |name| counters.iter().find(|c| c.name == name).expect("a counter of the mirror").value;
-        [figure("leg_a_reads"), figure("leg_b_reads")]
+        ["leg_a_reads", "leg_b_reads"].map(|name| bed.counter("m", name))
     };
     assert_eq!(reads("latency-aware"), [0, 12], "leg b answers nine times as fast");
     assert_eq!(reads("shortest-queue"), [12, 0], "nothing is under way: the leader");

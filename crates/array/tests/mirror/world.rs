@@ -134,17 +134,17 @@ impl Subject for Setup {
         }
     }
 
-    fn holds_the_newest(world: &World, leg: usize) -> bool {
-        let member = |l: usize| world.counter(MEMBER[l]) == 1;
-        let follows = world.counter("leader_leg") != leg as u64;
-        let other_has_all = member(1 - leg) && (follows || world.counter("stale_regions") == 0);
-        !other_has_all && (member(leg) || !member(1 - leg))
+    fn holds_the_newest(world: &mut World, leg: usize) -> bool {
+        let [own, other, leader, stale] =
+            world.counters([MEMBER[leg], MEMBER[1 - leg], "leader_leg", "stale_regions"]);
+        let other_has_all = other == 1 && (leader != leg as u64 || stale == 0);
+        !other_has_all && (own == 1 || other == 0)
     }
 
-    fn is_member(world: &World, leg: usize) -> bool {
+    fn is_member(world: &mut World, leg: usize) -> bool {
         world.counter(MEMBER[leg]) == 1
     }
-    fn departures(world: &World) -> u64 {
+    fn departures(world: &mut World) -> u64 {
         world.counter("degraded_transitions")
     }
 }
@@ -179,7 +179,7 @@ impl World {
     }
 
     /// Both legs present and everything quiet.
-    pub fn is_pair(&self) -> bool {
+    pub fn is_pair(&mut self) -> bool {
         self.counter(MEMBER[A]) + self.counter(MEMBER[B]) == 2
     }
 }

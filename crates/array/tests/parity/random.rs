@@ -141,11 +141,11 @@ impl Life {
     }
 
     /// Without a journal no unclean end is borne once a leg is on record as missing.
-    fn may_end(&self) -> bool {
+    fn may_end(&mut self) -> bool {
         !self.mix.early || self.are_all_current() || self.world.counter("is_serving") == 0
     }
 
-    fn are_all_current(&self) -> bool {
+    fn are_all_current(&mut self) -> bool {
         self.world.counter("full_legs") == self.world.legs() as u64
     }
 

@@ -21,7 +21,7 @@ pub fn done(w: &mut World, cookie: u64) {
     assert_eq!(w.wrong, None);
 }
 
-pub fn figures(w: &World, names: &[&str]) -> Vec<u64> {
+pub fn figures(w: &mut World, names: &[&str]) -> Vec<u64> {
     names.iter().map(|n| w.counter(n)).collect()
 }
 
@@ -33,17 +33,21 @@ fn a_write_reads_as_little_as_it_can() {
     let mut w = world(|s| s.config.legs = ["a", "b", "c", "d", "e"].map(String::from).to_vec());
     let a = w.write(0, 32);
     done(&mut w, a);
-    assert_eq!(figures(&w, &WAYS), [1, 0, 0], "a whole row");
+    assert_eq!(figures(&mut w, &WAYS), [1, 0, 0], "a whole row");
     let b = w.write(3, 2);
     done(&mut w, b);
-    assert_eq!(figures(&w, &WAYS), [1, 1, 0], "one chunk: it and the parity are fewer than the three others");
+    assert_eq!(
+        figures(&mut w, &WAYS),
+        [1, 1, 0],
+        "one chunk: it and the parity are fewer than the three others"
+    );
     let c = w.write(8, 24);
     done(&mut w, c);
-    assert_eq!(figures(&w, &WAYS), [1, 1, 1], "three chunks: the fourth is read");
+    assert_eq!(figures(&mut w, &WAYS), [1, 1, 1], "three chunks: the fourth is read");
     let d = w.write(4, 32);
     done(&mut w, d);
     // Row 0: columns 0..4 of three chunks, columns 4..8 of four; row 1: columns 0..4 of one chunk.
-    assert_eq!(figures(&w, &WAYS), [2, 2, 2]);
+    assert_eq!(figures(&mut w, &WAYS), [2, 2, 2]);
     w.run(10_000);
     w.check_parity();
     assert_eq!(w.wrong, None);
@@ -57,7 +61,7 @@ fn a_bad_sector_is_read_from_the_others_and_written_back() {
     w.disk(0).bad.insert(3);
     let r = w.read(0, 8);
     done(&mut w, r);
-    assert_eq!(figures(&w, &["leg_read_errors", "repairs", "full_legs"]), [1, 1, 3]);
+    assert_eq!(figures(&mut w, &["leg_read_errors", "repairs", "full_legs"]), [1, 1, 3]);
     assert!(w.disk(0).bad.is_empty());
 }
 
@@ -90,7 +94,7 @@ fn a_failed_repair_is_the_end_of_the_leg() {
     let r = w.read(0, 8);
     done(&mut w, r);
     w.run(1000);
-    assert_eq!(figures(&w, &["full_legs", "legs_missing"]), [2, 1]);
+    assert_eq!(figures(&mut w, &["full_legs", "legs_missing"]), [2, 1]);
 }
 
 #[test]
@@ -330,7 +334,7 @@ pub fn with_a_lost_sector(change: impl FnOnce(&mut Setup)) -> World {
     w.disk(0).bad.insert(50);
     w.back(1);
     w.run(3000);
-    assert_eq!(figures(&w, &["full_legs", "lost_sectors", "sectors_lost"]), [3, 1, 1]);
+    assert_eq!(figures(&mut w, &["full_legs", "lost_sectors", "sectors_lost"]), [3, 1, 1]);
     w
 }
 
@@ -387,7 +391,7 @@ fn a_lost_sector_is_made_once_the_other_leg_reads_again() {
     fails(&mut w, 106);
     w.disk(0).bad.clear();
     w.run(2000);
-    assert_eq!(figures(&w, &["lost_sectors", "sectors_repaired"]), [0, 1]);
+    assert_eq!(figures(&mut w, &["lost_sectors", "sectors_repaired"]), [0, 1]);
     for sector in [98, 106] {
         let r = w.read(sector, 1);
         done(&mut w, r);
@@ -414,14 +418,14 @@ fn a_leg_that_hangs_is_left_out_after_the_timeout_and_comes_back_by_itself() {
             assert!(jobs.iter().all(|&job| w.is_ok(job)));
             let took = w.now.since(before);
             assert!(took >= Span::from_ms(2) && took <= Span::from_us(2600), "{took}");
-            assert_eq!(figures(&w, &["legs_timed_out", "legs_missing"]), [1, 1]);
+            assert_eq!(figures(&mut w, &["legs_timed_out", "legs_missing"]), [1, 1]);
             let before = w.now;
             let jobs = [w.write(8, 40), w.read(0, 200)];
             w.wait(&jobs);
             assert!(jobs.iter().all(|&job| w.is_ok(job)) && w.now.since(before) < Span::from_ms(1));
             // What the leg still answers comes too late for everybody, and then it is rebuilt.
             w.run(400_000);
-            assert_eq!(figures(&w, &["legs_timed_out", "legs_missing", "bytes_to_rebuild"]), [1, 0, 0]);
+            assert_eq!(figures(&mut w, &["legs_timed_out", "legs_missing", "bytes_to_rebuild"]), [1, 0, 0]);
             w.check_parity();
             assert_eq!(w.wrong, None);
             w.check_buffers();
@@ -439,7 +443,7 @@ fn a_leg_that_hangs_and_is_needed_is_waited_for() {
     let (before, a) = (w.now, w.write(0, 100));
     done(&mut w, a);
     assert!(w.now.since(before) >= Span::from_ms(19));
-    assert_eq!(figures(&w, &["legs_timed_out", "legs_missing"]), [0, 1]);
+    assert_eq!(figures(&mut w, &["legs_timed_out", "legs_missing"]), [0, 1]);
 }
 
 /// Without a journal, cut while row 27 is written, whose parity is on leg c and whose data are on a and b: a start has to compute all parity, slowly.
@@ -493,8 +497,8 @@ fn before_the_parity_is_computed_no_leg_can_be_done_without() {
     let before = w.now;
     done(&mut w, r);
     assert!(w.now.since(before) > Span::from_ms(30), "it is waited for");
-    assert_eq!(figures(&w, &["legs_timed_out", "legs_missing"]), [0, 0]);
-    assert!((0..3).all(|leg| w.graph().machine(3).needs_child(leg)));
+    assert_eq!(figures(&mut w, &["legs_timed_out", "legs_missing"]), [0, 0]);
+    assert!((0..3).all(|leg| needs(&w, leg)));
     w.lose(0);
     w.lose(1);
     w.back(1);
@@ -513,7 +517,12 @@ fn before_the_parity_is_computed_no_leg_can_be_done_without() {
     w.read_all();
     w.check_parity();
     assert_eq!(w.wrong, None);
-    assert!((0..3).all(|leg| !w.graph().machine(3).needs_child(leg)));
+    assert!((0..3).all(|leg| !needs(&w, leg)));
+}
+
+/// Whether the array could not serve without this leg.
+fn needs(w: &World, leg: u8) -> bool {
+    w.graph().members(3).is_some_and(|of| of.needs_child(leg))
 }
 
 /// The superblock of a leg that lies there now, the newer of two.
@@ -594,7 +603,7 @@ fn near_the_bound_of_the_count_of_changes_no_leg_joins_and_starts_go_on() {
         done(&mut w, a);
         w.back(2);
         w.run(100_000);
-        assert_eq!(figures(&w, &["legs_joined", "legs_refused"]), [u64::from(joins), u64::from(!joins)]);
+        assert_eq!(figures(&mut w, &["legs_joined", "legs_refused"]), [u64::from(joins), u64::from(!joins)]);
         w.close();
         w.cut();
         w.open(OpenOptions::default()).expect("the others are current");
@@ -666,7 +675,7 @@ fn a_leg_that_does_not_take_its_superblock_is_out_and_on_record_so() {
             }
             w.run(10_000);
         }
-        assert_eq!(figures(&w, &["leg_write_errors", "legs_lost", "legs_missing"]), [1, 1, 1]);
+        assert_eq!(figures(&mut w, &["leg_write_errors", "legs_lost", "legs_missing"]), [1, 1, 1]);
         assert!([0, 2].iter().all(|&leg| superblock(&w, leg).upto[1] == OUT), "the others say so");
         w.cut();
         w.disk(1).rejects.clear();
@@ -690,7 +699,7 @@ fn a_start_ends_without_a_leg_whose_superblocks_cannot_be_read() {
         w.open(how).expect("the others are current");
         w.run(100_000);
         // It has failed, so nothing is asked of it any more: it does not pass for a blank one.
-        assert_eq!(figures(&w, &["legs_missing", "legs_joined", "legs_refused"]), [1, 0, 0]);
+        assert_eq!(figures(&mut w, &["legs_missing", "legs_joined", "legs_refused"]), [1, 0, 0]);
         w.read_all();
         assert_eq!(w.wrong, None);
     }

@@ -88,13 +88,13 @@ impl Subject for Setup {
         Box::new(self.config.clone())
     }
     /// Without a journal a leg that goes while another one, or the parity, is not rebuilt takes with it what was not flushed.
-    fn holds_the_newest(world: &World, _leg: usize) -> bool {
+    fn holds_the_newest(world: &mut World, _leg: usize) -> bool {
         world.setup.config.write_hole == WriteHole::Resync && !world.is_full()
     }
-    fn is_member(world: &World, leg: usize) -> bool {
+    fn is_member(world: &mut World, leg: usize) -> bool {
         world.counter("legs_missing") == 0 && leg < world.legs()
     }
-    fn departures(world: &World) -> u64 {
+    fn departures(world: &mut World) -> u64 {
         world.counter("legs_lost") * world.counter("legs_on_record")
     }
 }
@@ -133,7 +133,7 @@ impl World {
     }
 
     /// All legs present and everything rebuilt.
-    pub fn is_full(&self) -> bool {
+    pub fn is_full(&mut self) -> bool {
         self.counter("full_legs") == self.legs() as u64 && self.counter("bytes_to_rebuild") == 0
     }
 }

@@ -28,7 +28,7 @@ use crate::destage::{Destage, Wrote};
 use crate::list::{Chain, List};
 use crate::map::{Hashed, LineMap};
 use crate::prefetch::Range;
-use nandu_base::{ByteLen, Counter, Payload, PayloadPool, ReqId, Span, TenantId, TimerKey, Violation};
+use nandu_base::{ByteLen, Payload, PayloadPool, Report, ReqId, Span, TenantId, TimerKey, Violation};
 
 /// Longest row of blocks in one destage.
 const RUN_MAX: u64 = 256;
@@ -401,31 +401,23 @@ impl Buffer {
         }
     }
 
-    pub(super) fn counters(&self, out: &mut Vec<Counter>) {
-        let Tally { buffered, rewritten, through, destages, destaged, failed, most, padded } = self.tally;
-        for (name, value) in [
-            ("dirty_blocks", self.len() as u64),
-            ("dirty_blocks_max", most),
-            ("buffered_blocks", buffered),
-            ("rewritten_blocks", rewritten),
-            ("writes_through", through),
-            ("destage_writes", destages),
-            ("destaged_blocks", destaged),
-            ("padded_blocks", padded),
-            ("failed_destages", failed),
-            ("destage_policy_bytes", self.policy.bytes() as u64),
-        ] {
-            out.push(Counter { name, value });
-        }
+    pub(super) fn report(&mut self, report: &mut Report) {
+        report.put("dirty_blocks", self.len() as u64);
+        let t = &mut self.tally;
+        report.count("dirty_blocks_max", &mut t.most);
+        report.count("buffered_blocks", &mut t.buffered);
+        report.count("rewritten_blocks", &mut t.rewritten);
+        report.count("writes_through", &mut t.through);
+        report.count("destage_writes", &mut t.destages);
+        report.count("destaged_blocks", &mut t.destaged);
+        report.count("padded_blocks", &mut t.padded);
+        report.count("failed_destages", &mut t.failed);
+        report.put("destage_policy_bytes", self.policy.bytes() as u64);
     }
 
     /// Blocks of RAM, and blocks that went in or out of it since the counters were reset.
     pub(super) fn for_energy(&self) -> (u64, u64) {
         (self.room as u64, self.tally.buffered + self.tally.destaged)
-    }
-
-    pub(super) fn reset_counters(&mut self) {
-        self.tally = Tally::default();
     }
 
     pub(super) fn check(&self) -> Result<(), Violation> {

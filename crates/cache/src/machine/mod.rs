@@ -36,9 +36,9 @@ pub(crate) use buffer::Buffer;
 use change::{Change, Wide};
 use fill::{Fill, Waiter};
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Content, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Instant,
-    Kind, Limits, Machine, Op, OpenOptions, Peek, Phase, Place, Plant, RamPower, ReqId, Span, Step, TimerKey,
-    Violation,
+    Advise, BuildContext, ByteLen, ByteOffset, Content, Cx, DeviceEvent, EnergyPart, ErrorKind, Hints, Kind,
+    Limits, Machine, Members, Needs, Op, OpenOptions, Peek, Phase, Place, Plant, RamPower, Report, ReqId,
+    Span, Step, TimerKey, Violation,
 };
 use read::Waiting;
 use slots::Slots;
@@ -320,13 +320,56 @@ impl Cache {
     }
 }
 
+impl Cache {
+    /// What it counts itself, from which its hits and misses follow.
+    fn put_counters(&self, report: &mut Report) {
+        let (d, t) = (&self.directory.tally, &self.tally);
+        let (used, reserved) = self.directory.used();
+        let prefetched_here: u32 = self.directory.lines().map(|l| l.unmet).sum();
+        let metadata = self.directory.metadata_bytes() + self.prefetch.bytes();
+        report.put("cache_hits", d.cache_hits);
+        report.put("prefetch_hits", d.prefetch_hits);
+        report.put("prefetch_hits_late", t.late);
+        report.put("merged_misses", t.joined);
+        report.put("misses", d.misses - t.late - t.joined);
+        report.put("partial_hits", d.holes);
+        report.put("passed_by_writes", t.passed_by);
+        report.put("prefetched_blocks", d.prefetched);
+        report.put("prefetch_unused_blocks", u64::from(prefetched_here));
+        report.put("culled_blocks", d.culled);
+        report.put("evicted_unused_blocks", d.evicted_unused);
+        report.put("evicted_blocks", d.evicted);
+        report.put("prefetch_reads", t.ahead);
+        report.put("prefetch_reads_refused", t.refused);
+        report.put("prefetch_blocks_refused", t.refused_blocks);
+        report.put("device_reads", t.fills);
+        report.put("device_read_bytes", t.fill_bytes);
+        report.put("device_read_again_bytes", t.fetched_again);
+        report.put("failed_fills", t.failed_fills);
+        report.put("fills_invalidated", t.spoiled_blocks);
+        report.put("uncached_reads", t.uncached);
+        report.put("list_operations", d.list_operations);
+        report.put("cached_bytes", used * self.block);
+        report.put("reserved_bytes", reserved * self.block);
+        report.put("metadata_bytes", metadata as u64);
+        report.put("data_bytes", self.store.bytes());
+        report.put("data_blocks_moved", self.store.moved());
+        report.put("metadata_bytes_per_block", metadata as u64 / self.directory.capacity().max(1));
+    }
+
+    /// What its RAM drew in that time: blocks that were filled or written came in, blocks that were asked for or destaged went out.
+    fn energy(&self, time: Span, out: &mut Vec<EnergyPart>) {
+        let (room, written) = self.buffer.as_ref().map_or((0, 0), Buffer::for_energy);
+        let d = &self.directory.tally;
+        let blocks = d.cache_hits + d.prefetch_hits + d.misses + written;
+        let held = (self.directory.capacity() + room) * self.block;
+        RamPower::DDR3L.account(held, blocks * self.block + self.tally.fill_bytes, time, out);
+    }
+}
+
 impl Machine for Cache {
     fn limits(&self) -> &Limits {
         &self.limits
-    }
-
-    fn left_over(&self, _child: u8, below: &Limits) -> ByteLen {
-        ByteLen(below.capacity.0.saturating_sub(self.limits.capacity.0))
     }
 
     fn open(&mut self, _how: OpenOptions, cx: &mut Cx<'_>) -> Step {
@@ -378,101 +421,27 @@ impl Machine for Cache {
         Step::Idle
     }
 
-    /// What is in memory takes the time of a hit; the rest is up to the device below.
-    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
-        let touched = self.touched(offset, len);
-        if op == Op::Read && (touched.first..touched.end).all(|block| self.has(block)) {
-            return self.config.hit_latency;
-        }
-        peek.expected_latency(0, op, offset, len)
-    }
-
-    fn is_busy(&self, peek: &Peek<'_>) -> bool {
-        peek.is_busy(0)
-    }
-
-    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
-        peek.locate(0, offset, len)
-    }
-
     #[inline]
     fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
         Some((0, offset))
     }
 
-    fn foresight(&self) -> u32 {
-        self.prefetch.foresight()
+    fn needs(&self) -> Needs {
+        Needs { foresight: self.prefetch.foresight(), ..Needs::NOTHING }
     }
 
-    fn foresee(&mut self, op: Op, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
-        if op == Op::Read && self.prefetch.foresight() > 0 {
-            self.prefetch.foresee(self.touched(offset, len));
+    fn report(&mut self, report: &mut Report) {
+        if report.wants_counters() {
+            self.put_counters(report);
         }
-        Some((0, offset))
-    }
-
-    fn counters(&self, out: &mut Vec<Counter>) {
-        let (d, t) = (&self.directory.tally, &self.tally);
-        let (used, reserved) = self.directory.used();
-        let prefetched_here: u32 = self.directory.lines().map(|l| l.unmet).sum();
-        let metadata = self.directory.metadata_bytes() + self.prefetch.bytes();
-        for (name, value) in [
-            ("cache_hits", d.cache_hits),
-            ("prefetch_hits", d.prefetch_hits),
-            ("prefetch_hits_late", t.late),
-            ("merged_misses", t.joined),
-            ("misses", d.misses - t.late - t.joined),
-            ("partial_hits", d.holes),
-            ("passed_by_writes", t.passed_by),
-            ("prefetched_blocks", d.prefetched),
-            ("prefetch_unused_blocks", u64::from(prefetched_here)),
-            ("culled_blocks", d.culled),
-            ("evicted_unused_blocks", d.evicted_unused),
-            ("evicted_blocks", d.evicted),
-            ("prefetch_reads", t.ahead),
-            ("prefetch_reads_refused", t.refused),
-            ("prefetch_blocks_refused", t.refused_blocks),
-            ("device_reads", t.fills),
-            ("device_read_bytes", t.fill_bytes),
-            ("device_read_again_bytes", t.fetched_again),
-            ("failed_fills", t.failed_fills),
-            ("fills_invalidated", t.spoiled_blocks),
-            ("uncached_reads", t.uncached),
-            ("list_operations", d.list_operations),
-            ("cached_bytes", used * self.block),
-            ("reserved_bytes", reserved * self.block),
-            ("metadata_bytes", metadata as u64),
-            ("data_bytes", self.store.bytes()),
-            ("data_blocks_moved", self.store.moved()),
-            ("metadata_bytes_per_block", metadata as u64 / self.directory.capacity().max(1)),
-        ] {
-            out.push(Counter { name, value });
-        }
-        self.directory.policy().counters(out);
-        self.prefetch.counters(out);
-        if let Some(buffer) = &self.buffer {
-            buffer.counters(out);
-        }
-    }
-
-    /// The RAM: blocks that were filled or written came in, blocks that were asked for or destaged went out.
-    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
-        let (room, written) = self.buffer.as_ref().map_or((0, 0), Buffer::for_energy);
-        let d = &self.directory.tally;
-        let blocks = d.cache_hits + d.prefetch_hits + d.misses + written;
-        let held = (self.directory.capacity() + room) * self.block;
-        let time = Span(to.0.saturating_sub(from.0));
-        RamPower::DDR3L.account(held, blocks * self.block + self.tally.fill_bytes, time, out);
-    }
-
-    fn reset_counters(&mut self) {
-        self.directory.reset_counters();
-        self.prefetch.reset_counters();
-        self.list_operations = 0;
-        self.tally = Tally::default();
+        self.directory.report(report);
+        self.prefetch.report(report);
         if let Some(buffer) = &mut self.buffer {
-            buffer.reset_counters();
+            buffer.report(report);
         }
+        report.energy(|from, to, out| self.energy(Span(to.0.saturating_sub(from.0)), out));
+        report.restart(&mut self.tally);
+        report.restart(&mut self.list_operations);
     }
 
     fn check(&self) -> Result<(), Violation> {
@@ -490,6 +459,56 @@ impl Machine for Cache {
             return fail(format!("{} bytes are kept for {used} blocks", self.store.bytes()));
         }
         self.buffer.as_ref().map_or(Ok(()), Buffer::check)
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+
+    fn hints(&mut self) -> Option<&mut dyn Hints> {
+        Some(self)
+    }
+
+    fn members(&self) -> Option<&dyn Members> {
+        Some(self)
+    }
+}
+
+impl Advise for Cache {
+    /// What is in memory takes the time of a hit; the rest is up to the device below.
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        let touched = self.touched(offset, len);
+        if op == Op::Read && (touched.first..touched.end).all(|block| self.has(block)) {
+            return self.config.hit_latency;
+        }
+        peek.expected_latency(0, op, offset, len)
+    }
+
+    fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        peek.is_busy(0)
+    }
+
+    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
+        peek.locate(0, offset, len)
+    }
+}
+
+impl Hints for Cache {
+    fn foresee(&mut self, op: Op, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
+        if op == Op::Read && self.prefetch.foresight() > 0 {
+            self.prefetch.foresee(self.touched(offset, len));
+        }
+        Some((0, offset))
+    }
+
+    fn used(&mut self, _offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        None
+    }
+}
+
+impl Members for Cache {
+    fn left_over(&self, _child: u8, below: &Limits) -> ByteLen {
+        ByteLen(below.capacity.0.saturating_sub(self.limits.capacity.0))
     }
 }
 

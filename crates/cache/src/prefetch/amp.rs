@@ -20,7 +20,7 @@
 
 use super::options::within;
 use super::{Look, Prefetch, PrefetchOptions, Range, Units};
-use nandu_base::{BuildError, ByteLen, Counter, Declared};
+use nandu_base::{BuildError, ByteLen, Declared, Report};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -186,18 +186,11 @@ impl Prefetch for Amp {
         size_of_val(&self.streams[..])
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        let named = [
-            ("amp_sets", self.sets),
-            ("amp_sets_before_a_miss", self.triggered),
-            ("amp_blocks_too_early", self.shortened),
-            ("amp_reads_that_waited", self.waited),
-        ];
-        out.extend(named.map(|(name, value)| Counter { name, value }));
-    }
-
-    fn reset_counters(&mut self) {
-        (self.sets, self.triggered, self.shortened, self.waited) = (0, 0, 0, 0);
+    fn report(&mut self, report: &mut Report) {
+        report.count("amp_sets", &mut self.sets);
+        report.count("amp_sets_before_a_miss", &mut self.triggered);
+        report.count("amp_blocks_too_early", &mut self.shortened);
+        report.count("amp_reads_that_waited", &mut self.waited);
     }
 }
 

@@ -11,7 +11,7 @@
 
 use super::options::within;
 use super::{Brings, Holes, Look, Prefetch, PrefetchOptions, Range, Segment, Units};
-use nandu_base::{BuildError, ByteLen, Counter, Declared, Ratio};
+use nandu_base::{BuildError, ByteLen, Declared, Ratio, Report};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -154,14 +154,12 @@ impl Prefetch for GatedSegment {
         self.segment.plan(look, ahead);
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "gate_is_closed", value: u64::from(self.closed) });
-        out.push(Counter { name: "gate_closings", value: self.closings });
-        out.push(Counter { name: "gate_held_back", value: self.held_back });
-    }
-
-    fn reset_counters(&mut self) {
+    fn report(&mut self, report: &mut Report) {
+        report.put("gate_is_closed", u64::from(self.closed));
+        report.count("gate_closings", &mut self.closings);
+        report.count("gate_held_back", &mut self.held_back);
         // What the machine counts starts at zero too.
-        (self.closings, self.held_back, self.used, self.retired) = (0, 0, 0, 0);
+        report.restart(&mut self.used);
+        report.restart(&mut self.retired);
     }
 }

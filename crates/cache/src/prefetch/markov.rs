@@ -12,7 +12,7 @@
 
 use super::options::within;
 use super::{Look, Prefetch, PrefetchOptions, Range, Units};
-use nandu_base::{BuildError, ByteLen, Counter, Declared};
+use nandu_base::{BuildError, ByteLen, Declared, Report};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -114,11 +114,7 @@ impl Prefetch for Markov {
         self.table.len() * size_of::<Entry>()
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "markov_predictions", value: self.predictions });
-    }
-
-    fn reset_counters(&mut self) {
-        self.predictions = 0;
+    fn report(&mut self, report: &mut Report) {
+        report.count("markov_predictions", &mut self.predictions);
     }
 }

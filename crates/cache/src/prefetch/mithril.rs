@@ -19,7 +19,7 @@
 use super::options::within;
 use super::{Look, Prefetch, PrefetchOptions, Range, Units};
 use crate::map::{Hashed, LineMap};
-use nandu_base::{BuildError, Counter, Declared};
+use nandu_base::{BuildError, Declared, Report};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -253,13 +253,9 @@ impl Prefetch for Mithril {
             + self.in_table.bytes()
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "mithril_minings", value: self.minings });
-        out.push(Counter { name: "mithril_predictions", value: self.predictions });
-    }
-
-    fn reset_counters(&mut self) {
-        (self.minings, self.predictions) = (0, 0);
+    fn report(&mut self, report: &mut Report) {
+        report.count("mithril_minings", &mut self.minings);
+        report.count("mithril_predictions", &mut self.predictions);
     }
 }
 

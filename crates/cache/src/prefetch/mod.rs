@@ -30,7 +30,7 @@ pub use p_block::{PBlock, PBlockConfig};
 pub use segment::{Holes, Segment, SegmentConfig};
 pub use sequential::{Sequential, SequentialConfig};
 
-use nandu_base::Counter;
+use nandu_base::Report;
 
 /// Blocks `first..end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,11 +94,8 @@ pub trait Prefetch: Send {
         0
     }
 
-    /// Reports its figures.
-    fn counters(&self, _out: &mut Vec<Counter>) {}
-
-    /// Starts counting anew; state stays.
-    fn reset_counters(&mut self) {}
+    /// Puts its figures into the report, or begins to count anew, as the report asks.
+    fn report(&mut self, _report: &mut Report) {}
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 
 use super::options::within;
 use super::{Look, Prefetch, PrefetchOptions, Range, Units};
-use nandu_base::{BuildError, Counter, Declared};
+use nandu_base::{BuildError, Declared, Report};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::VecDeque;
@@ -86,11 +86,7 @@ impl Prefetch for Oracle {
         self.coming.capacity() * size_of::<Range>()
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "oracle_reads_told", value: self.told });
-    }
-
-    fn reset_counters(&mut self) {
-        self.told = 0;
+    fn report(&mut self, report: &mut Report) {
+        report.count("oracle_reads_told", &mut self.told);
     }
 }

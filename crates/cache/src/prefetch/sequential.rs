@@ -12,7 +12,7 @@
 //! Cost: 640 bytes; a read looks at 16 streams.
 
 use super::{Look, Prefetch, PrefetchOptions, Range, Units};
-use nandu_base::{BuildError, ByteLen, Counter, Declared};
+use nandu_base::{BuildError, ByteLen, Declared, Report};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -113,11 +113,7 @@ impl Prefetch for Sequential {
         size_of_val(&self.streams)
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "read_ahead_windows", value: self.windows });
-    }
-
-    fn reset_counters(&mut self) {
-        self.windows = 0;
+    fn report(&mut self, report: &mut Report) {
+        report.count("read_ahead_windows", &mut self.windows);
     }
 }

@@ -28,13 +28,13 @@
 //!
 //! Cost: 16 bytes for each segment, 8 more with the ghost. O(1) for each event.
 
-use super::fixed_culling::list_counters;
+use super::fixed_culling::report_lists;
 use super::options::{half, share};
 use super::{
     Arrival, Cause, Hit, LineOf, Needs, Recall, Replacement, ReplacementOptions, Room, SegmentLists, Victim,
 };
 use crate::directory::Line;
-use nandu_base::{BuildError, Counter, Declared, Ratio, Violation};
+use nandu_base::{BuildError, Declared, Ratio, Report, Violation};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -363,26 +363,18 @@ impl Replacement for AdaptiveCulling {
         self.lists.bytes() + 8 * self.culled.len()
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        list_counters(&self.lists, out);
+    fn report(&mut self, report: &mut Report) {
+        report_lists(&self.lists, report);
         let (b1, b2) = self.lists.region_blocks();
-        let Tally { prefetch_hits_b1, cache_hits_b2, ghost_hits, adaptations, grown, shrunk } = self.tally;
-        for (name, value) in [
-            ("culling_b1_blocks", b1),
-            ("culling_b2_cached_blocks", b2),
-            ("culling_prefetch_hits_b1", prefetch_hits_b1),
-            ("culling_cache_hits_b2", cache_hits_b2),
-            ("culling_ghost_hits", ghost_hits),
-            ("culling_adaptations", adaptations),
-            ("culling_n1_grew", grown),
-            ("culling_n1_fell", shrunk),
-        ] {
-            out.push(Counter { name, value });
-        }
-    }
-
-    fn reset_counters(&mut self) {
-        self.tally = Tally::default();
+        report.put("culling_b1_blocks", b1);
+        report.put("culling_b2_cached_blocks", b2);
+        let t = &mut self.tally;
+        report.count("culling_prefetch_hits_b1", &mut t.prefetch_hits_b1);
+        report.count("culling_cache_hits_b2", &mut t.cache_hits_b2);
+        report.count("culling_ghost_hits", &mut t.ghost_hits);
+        report.count("culling_adaptations", &mut t.adaptations);
+        report.count("culling_n1_grew", &mut t.grown);
+        report.count("culling_n1_fell", &mut t.shrunk);
     }
 
     fn check(&self, lines: &[Line]) -> Result<(), Violation> {

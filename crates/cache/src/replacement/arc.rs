@@ -16,7 +16,7 @@ use super::{Arrival, Cause, Hit, Recall, Replacement, ReplacementOptions, Room, 
 use crate::directory::Line;
 use crate::ghost::GhostQueue;
 use crate::list::{Chain, List};
-use nandu_base::{BuildError, Counter, Declared, Violation};
+use nandu_base::{BuildError, Declared, Report, Violation};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -157,10 +157,10 @@ impl Replacement for Arc {
         self.chain.bytes() + self.in_t2.len() + self.b1.bytes() + self.b2.bytes()
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "arc_t1_lines", value: u64::from(self.t1.len()) });
-        out.push(Counter { name: "arc_t2_lines", value: u64::from(self.t2.len()) });
-        out.push(Counter { name: "arc_target_lines", value: self.p as u64 });
+    fn report(&mut self, report: &mut Report) {
+        report.put("arc_t1_lines", u64::from(self.t1.len()));
+        report.put("arc_t2_lines", u64::from(self.t2.len()));
+        report.put("arc_target_lines", self.p as u64);
     }
 
     fn check(&self, lines: &[Line]) -> Result<(), Violation> {

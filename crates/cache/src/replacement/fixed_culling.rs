@@ -11,7 +11,7 @@ use super::{
     Arrival, Hit, LineOf, Needs, Recall, Replacement, ReplacementOptions, Room, SegmentLists, Victim,
 };
 use crate::directory::Line;
-use nandu_base::{BuildError, Counter, Declared, Ratio, Violation};
+use nandu_base::{BuildError, Declared, Ratio, Report, Violation};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -62,11 +62,11 @@ impl FixedCulling {
 }
 
 /// The figures that both kinds of culling report.
-pub(super) fn list_counters(lists: &SegmentLists, out: &mut Vec<Counter>) {
+pub(super) fn report_lists(lists: &SegmentLists, report: &mut Report) {
     let (l1, l2) = lists.len();
-    out.push(Counter { name: "culling_l1_segments", value: u64::from(l1) });
-    out.push(Counter { name: "culling_l2_segments", value: u64::from(l2) });
-    out.push(Counter { name: "culling_n1_segments", value: u64::from(lists.limit()) });
+    report.put("culling_l1_segments", u64::from(l1));
+    report.put("culling_l2_segments", u64::from(l2));
+    report.put("culling_n1_segments", u64::from(lists.limit()));
 }
 
 impl Replacement for FixedCulling {
@@ -98,8 +98,8 @@ impl Replacement for FixedCulling {
     fn bytes(&self) -> usize {
         self.0.bytes()
     }
-    fn counters(&self, out: &mut Vec<Counter>) {
-        list_counters(&self.0, out);
+    fn report(&mut self, report: &mut Report) {
+        report_lists(&self.0, report);
     }
     fn check(&self, lines: &[Line]) -> Result<(), Violation> {
         self.0.check(lines)

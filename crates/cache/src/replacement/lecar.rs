@@ -18,7 +18,7 @@ use super::{Arrival, Cause, Hit, Recall, Replacement, ReplacementOptions, Room, 
 use crate::directory::Line;
 use crate::ghost::GhostQueue;
 use crate::list::{Chain, List, NONE};
-use nandu_base::{BuildError, Counter, Declared, Rng, Violation};
+use nandu_base::{BuildError, Declared, Report, Rng, Violation};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -261,14 +261,10 @@ impl Replacement for Lecar {
             + self.histories.iter().map(history).sum::<usize>()
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "lecar_lru_weight_percent", value: (self.lru * 100.0) as u64 });
-        out.push(Counter { name: "lecar_returns_of_lru", value: self.returned[0] });
-        out.push(Counter { name: "lecar_returns_of_lfu", value: self.returned[1] });
-    }
-
-    fn reset_counters(&mut self) {
-        self.returned = [0; 2];
+    fn report(&mut self, report: &mut Report) {
+        report.put("lecar_lru_weight_percent", (self.lru * 100.0) as u64);
+        report.count("lecar_returns_of_lru", &mut self.returned[0]);
+        report.count("lecar_returns_of_lfu", &mut self.returned[1]);
     }
 
     fn check(&self, lines: &[Line]) -> Result<(), Violation> {

@@ -20,7 +20,7 @@ use super::{Arrival, Cause, Hit, Recall, Replacement, ReplacementOptions, Room, 
 use crate::directory::Line;
 use crate::list::{Chain, List, NONE};
 use crate::map::{Hashed, LineMap};
-use nandu_base::{BuildError, Counter, Declared, Violation};
+use nandu_base::{BuildError, Declared, Report, Violation};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -251,10 +251,10 @@ impl Replacement for Lirs {
             + self.numbers.bytes()
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "lirs_lir_lines", value: u64::from(self.lirs) });
-        out.push(Counter { name: "lirs_hir_lines", value: u64::from(self.q.len()) });
-        out.push(Counter { name: "lirs_lines_gone_in_stack", value: u64::from(self.gone.len()) });
+    fn report(&mut self, report: &mut Report) {
+        report.put("lirs_lir_lines", u64::from(self.lirs));
+        report.put("lirs_hir_lines", u64::from(self.q.len()));
+        report.put("lirs_lines_gone_in_stack", u64::from(self.gone.len()));
     }
 
     fn check(&self, lines: &[Line]) -> Result<(), Violation> {

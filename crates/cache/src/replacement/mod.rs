@@ -35,7 +35,7 @@ pub use segment_prefetch_only::{SegmentPrefetchOnly, SegmentPrefetchOnlyConfig};
 pub use sieve::{Sieve, SieveConfig};
 
 use crate::directory::Line;
-use nandu_base::{Counter, Violation};
+use nandu_base::{Report, Violation};
 
 /// How a line was met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,11 +137,8 @@ pub trait Replacement: Send {
     /// Bytes of memory.
     fn bytes(&self) -> usize;
 
-    /// Reports its figures.
-    fn counters(&self, _out: &mut Vec<Counter>) {}
-
-    /// Starts counting anew; state stays.
-    fn reset_counters(&mut self) {}
+    /// Puts its figures into the report, or begins to count anew, as the report asks.
+    fn report(&mut self, _report: &mut Report) {}
 
     /// Its invariants, looking at every line.
     fn check(&self, lines: &[Line]) -> Result<(), Violation>;
@@ -178,11 +175,8 @@ impl Replacement for Box<dyn Replacement> {
     fn bytes(&self) -> usize {
         (**self).bytes()
     }
-    fn counters(&self, out: &mut Vec<Counter>) {
-        (**self).counters(out);
-    }
-    fn reset_counters(&mut self) {
-        (**self).reset_counters();
+    fn report(&mut self, report: &mut Report) {
+        (**self).report(report);
     }
     fn check(&self, lines: &[Line]) -> Result<(), Violation> {
         (**self).check(lines)

@@ -22,7 +22,7 @@ use super::{Arrival, Cause, Hit, Recall, Replacement, ReplacementOptions, Room, 
 use crate::directory::Line;
 use crate::ghost::GhostQueue;
 use crate::list::{Chain, List};
-use nandu_base::{BuildError, Counter, Declared, Violation};
+use nandu_base::{BuildError, Declared, Report, Violation};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -174,9 +174,9 @@ impl Replacement for S3Fifo {
         self.chain.bytes() + 2 * self.met.len() + self.ghosts.bytes()
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "s3_fifo_small_lines", value: u64::from(self.small.len()) });
-        out.push(Counter { name: "s3_fifo_main_lines", value: u64::from(self.main.len()) });
+    fn report(&mut self, report: &mut Report) {
+        report.put("s3_fifo_small_lines", u64::from(self.small.len()));
+        report.put("s3_fifo_main_lines", u64::from(self.main.len()));
     }
 
     fn check(&self, lines: &[Line]) -> Result<(), Violation> {

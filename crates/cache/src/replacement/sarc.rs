@@ -15,7 +15,7 @@
 use super::{Arrival, Cause, Hit, Recall, Replacement, ReplacementOptions, Room, Victim, each_once};
 use crate::directory::Line;
 use crate::regioned::{Name, Places, Regioned};
-use nandu_base::{BuildError, Counter, Declared, Violation};
+use nandu_base::{BuildError, Declared, Report, Violation};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -124,10 +124,10 @@ impl Replacement for Sarc {
         self.places.bytes()
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "sarc_seq_lines", value: u64::from(self.seq.len()) });
-        out.push(Counter { name: "sarc_random_lines", value: u64::from(self.random.len()) });
-        out.push(Counter { name: "sarc_target_lines", value: u64::from(self.target) });
+    fn report(&mut self, report: &mut Report) {
+        report.put("sarc_seq_lines", u64::from(self.seq.len()));
+        report.put("sarc_random_lines", u64::from(self.random.len()));
+        report.put("sarc_target_lines", u64::from(self.target));
     }
 
     fn check(&self, lines: &[Line]) -> Result<(), Violation> {

@@ -23,9 +23,10 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     let mut problems: Vec<String> = Vec::new();
     for name in &args.stacks {
         let built = |opened: Opened| {
-            let built = opened.built(0)?;
+            let mut built = opened.built(0)?;
             plan::check_own(&opened, &built, crate::registry())?;
-            Ok((opened, built))
+            let spares: Vec<Option<Spare>> = built.parts.iter_mut().map(Spare::of).collect();
+            Ok((opened, built, spares))
         };
         let opened = super::serve::open_where_records_are(name, &args.set, false);
         match opened.and_then(|(opened, _)| built(opened)) {
@@ -37,15 +38,16 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
         return Err(Failure::input(problems.join("\n")));
     }
     if args.json {
-        let stacks = checked.iter().map(|(opened, built)| Checked::of(opened, built)).collect();
+        let stacks =
+            checked.iter().map(|(opened, built, spares)| Checked::of(opened, built, spares)).collect();
         return output::print_json(&AllChecked { schema: nandu_sim::result::SCHEMA, stacks });
     }
-    let texts: Vec<String> = checked.iter().map(|(opened, built)| show(opened, built)).collect();
-    output::print(&texts.join("\n"))
+    let texts = checked.iter().map(|(opened, built, spares)| show(opened, built, spares));
+    output::print(&texts.collect::<Vec<_>>().join("\n"))
 }
 
 /// The tree of devices under each export.
-fn show(opened: &Opened, built: &Built) -> String {
+fn show(opened: &Opened, built: &Built, spares: &[Option<Spare>]) -> String {
     let mut out = format!("{}: ok, {}\n", opened.source, short_hash(opened.stack.hash()));
     if let Some(description) = &opened.stack.description {
         let _ = writeln!(out, "{description}");
@@ -53,6 +55,10 @@ fn show(opened: &Opened, built: &Built) -> String {
     let mut table =
         Table::new(["<device", "<kind", "capacity", "align", "preferred", "max I/O", "depth", "<notes"]);
     let left = left_over(&opened.stack, built);
+    let notes = |node: u32| {
+        let spare = spares[node as usize].map(Spare::words);
+        spare.into_iter().chain(left[node as usize].words(size)).collect::<Vec<String>>()
+    };
     for export in &built.exports {
         table.row([
             format!("[{}]", export.name),
@@ -64,7 +70,7 @@ fn show(opened: &Opened, built: &Built) -> String {
             String::new(),
             if export.table.read_only { "read only".into() } else { String::new() },
         ]);
-        branch(&mut table, built, &left, export.node, 1);
+        branch(&mut table, built, &notes, export.node, 1);
     }
     let _ = write!(out, "\n{table}");
     for workload in &opened.stack.workloads {
@@ -95,7 +101,7 @@ fn place(built: &Built, export: &str) -> usize {
     built.exports.iter().position(|e| e.name == export).unwrap_or(0)
 }
 
-fn branch(table: &mut Table, built: &Built, left: &[LeftOver], node: u32, depth: usize) {
+fn branch(table: &mut Table, built: &Built, further: &dyn Fn(u32) -> Vec<String>, node: u32, depth: usize) {
     let part = &built.parts[node as usize];
     let limits = part.machine.limits();
     let mut notes = Vec::new();
@@ -108,8 +114,7 @@ fn branch(table: &mut Table, built: &Built, left: &[LeftOver], node: u32, depth:
     if limits.program_order {
         notes.push("writes in order".into());
     }
-    notes.extend(Spare::of(part).map(Spare::words));
-    notes.extend(left[node as usize].words(size));
+    notes.extend(further(node));
     let max_io = limits.max_io.0;
     table.row([
         format!("{}{}", "  ".repeat(depth), part.name),
@@ -122,7 +127,7 @@ fn branch(table: &mut Table, built: &Built, left: &[LeftOver], node: u32, depth:
         notes.join(", "),
     ]);
     for &child in &part.children {
-        branch(table, built, left, child, depth + 1);
+        branch(table, built, further, child, depth + 1);
     }
 }
 
@@ -176,7 +181,7 @@ struct CheckedDevice<'a> {
 }
 
 impl<'a> Checked<'a> {
-    fn of(opened: &'a Opened, built: &'a Built) -> Checked<'a> {
+    fn of(opened: &'a Opened, built: &'a Built, spares: &[Option<Spare>]) -> Checked<'a> {
         let exports = built.exports.iter().enumerate().map(|(i, e)| CheckedExport {
             name: &e.name,
             device: &built.parts[e.node as usize].name,
@@ -184,7 +189,7 @@ impl<'a> Checked<'a> {
             read_only: e.table.read_only,
         });
         let left = left_over(&opened.stack, built);
-        let devices = built.parts.iter().zip(left).map(|(part, left)| {
+        let devices = built.parts.iter().zip(left).zip(spares).map(|((part, left), &spare)| {
             let limits = part.machine.limits();
             CheckedDevice {
                 name: &part.name,
@@ -200,7 +205,7 @@ impl<'a> Checked<'a> {
                 volatile_cache: limits.volatile_cache,
                 unused_bytes: left.bytes.0,
                 file_unused_bytes: left.behind.0,
-                spare: Spare::of(part),
+                spare,
             }
         });
         Checked {

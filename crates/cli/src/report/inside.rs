@@ -249,9 +249,8 @@ mod tests {
     fn nothing_is_drawn_where_no_sample_was_taken() {
         let counters = vec![("free_blocks", vec![9, 8, 7, 6, 5, 4])];
         let device = DeviceSamples { device: "d".into(), counters, maps: Vec::new() };
-        let mut samples = Samples::default();
-        samples.times = [0, 10, 20, 30, 900, 910].map(nandu_base::Span).to_vec();
-        samples.devices = vec![device];
+        let times = [0, 10, 20, 30, 900, 910].map(nandu_base::Span).to_vec();
+        let samples = Samples { times, devices: vec![device], ..Samples::default() };
         let lines = line(&samples, &FIGURES[0]);
         assert_eq!(lines.iter().map(Vec::len).collect::<Vec<_>>(), [4, 2], "{lines:?}");
     }

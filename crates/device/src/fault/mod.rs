@@ -36,9 +36,9 @@ pub use config::{CacheConfig, FaultConfig, FreezeConfig, LossConfig};
 use cache::WriteCache;
 use destage::{Barrier, DESTAGES, Flight, Waiter};
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, Effect, ErrorKind, Flags, Instant,
-    Joins, Kind, Limits, Machine, Op, OpenOptions, Payload, Peek, Place, Plant, ReqId, Request, Rng, SECTOR,
-    Span, Step, TimerKey, Violation,
+    Advise, BuildContext, ByteLen, ByteOffset, Cx, DeviceEvent, Draft, Effect, ErrorKind, Flags, Hints,
+    Instant, Joins, Kind, Limits, Machine, Needs, Op, OpenOptions, Payload, Peek, Place, Plant, Report,
+    ReqId, Request, Rng, SECTOR, Span, Step, TimerKey, Violation,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -347,6 +347,10 @@ impl Machine for Fault {
         &self.limits
     }
 
+    fn needs(&self) -> Needs {
+        Needs { injects_faults: true, ..Needs::NOTHING }
+    }
+
     fn open(&mut self, _how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         cx.opened_if_children_are();
         self.schedule_loss(cx);
@@ -454,6 +458,38 @@ impl Machine for Fault {
         Step::Idle
     }
 
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset))
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        let t = &mut self.tally;
+        report.count("injected_errors", &mut t.injected_errors);
+        report.count("flips", &mut t.flips);
+        report.count("cached_writes", &mut t.cached_writes);
+        report.count("destages", &mut t.destages);
+        report.count("freezes", &mut t.freezes);
+        report.count("losses", &mut t.losses);
+        report.put("cached_bytes", self.cache.bytes().0);
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        if self.cache.is_sound() {
+            return Ok(());
+        }
+        Err(Violation { invariant: "I-1", what: "the cache holds a unit whose age it does not know".into() })
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+
+    fn hints(&mut self) -> Option<&mut dyn Hints> {
+        Some(self)
+    }
+}
+
+impl Advise for Fault {
     /// A cached write takes no time while there is room.
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         if op == Op::Write && self.config.cache.is_some() && self.has_room(len) {
@@ -469,34 +505,14 @@ impl Machine for Fault {
     fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
         peek.locate(0, offset, len)
     }
+}
 
-    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+impl Hints for Fault {
+    fn foresee(&mut self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
         Some((0, offset))
     }
 
     fn used(&mut self, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
         Some((0, offset))
-    }
-
-    fn counters(&self, out: &mut Vec<Counter>) {
-        let Tally { injected_errors, flips, cached_writes, destages, freezes, losses } = self.tally;
-        out.push(Counter { name: "injected_errors", value: injected_errors });
-        out.push(Counter { name: "flips", value: flips });
-        out.push(Counter { name: "cached_writes", value: cached_writes });
-        out.push(Counter { name: "destages", value: destages });
-        out.push(Counter { name: "freezes", value: freezes });
-        out.push(Counter { name: "losses", value: losses });
-        out.push(Counter { name: "cached_bytes", value: self.cache.bytes().0 });
-    }
-
-    fn reset_counters(&mut self) {
-        self.tally = Tally::default();
-    }
-
-    fn check(&self) -> Result<(), Violation> {
-        if self.cache.is_sound() {
-            return Ok(());
-        }
-        Err(Violation { invariant: "I-1", what: "the cache holds a unit whose age it does not know".into() })
     }
 }

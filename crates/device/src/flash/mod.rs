@@ -32,9 +32,9 @@ use crate::nand::FlashPower;
 use area::{FlashArea, Spot, place};
 
 use nandu_base::{
-    ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, Instant, Limits, Machine, MediumSpec,
-    MicroWatts, Oob, Op, OpenOptions, Overlay, Peek, Place, Program, ReqId, Resource, SECTOR, Span, Step,
-    UnitState, Violation, WearRegion, Window, Work,
+    Advise, ByteLen, ByteOffset, Cx, EnergyPart, ErrorKind, Instant, Limits, Machine, MediumSpec, MicroWatts,
+    Needs, Oob, Op, OpenOptions, Overlay, Peek, Place, Program, Report, ReqId, Resource, SECTOR, Span, Step,
+    UnitState, Violation, Window, Work,
 };
 
 /// What all areas of the chip have in common.
@@ -289,17 +289,37 @@ impl Flash {
     }
 }
 
+impl Flash {
+    fn put_counters(&self, report: &mut Report) {
+        let mut put = |name, value| report.put(name, value);
+        let sum = |of: fn(&area::Counts) -> u64| self.areas.iter().map(|a| of(&a.count)).sum();
+        put("page_reads", sum(|c| c.reads));
+        put("page_programs", sum(|c| c.programs));
+        put("unit_erases", sum(|c| c.erases));
+        let programmed = sum(|c| c.programs);
+        put("nand_bytes_written", programmed * self.chip.page);
+        put("nand_pages_programmed", programmed);
+        put("refused", self.refused);
+        put("erases_max", u64::from(self.wear.iter().copied().max().unwrap_or(0)));
+        put("erases_total", self.wear.iter().map(|&n| u64::from(n)).sum());
+        put("erase_units", u64::from(self.chip.units));
+        put("operations_energy_nj", self.operations_energy_nj());
+        put("endurance", self.areas.iter().map(|a| u64::from(a.endurance)).min().unwrap_or(0));
+        put("is_worn_out", u64::from((0..self.wear.len()).any(|unit| self.is_worn(unit))));
+    }
+}
+
 impl Machine for Flash {
     fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    fn medium(&self) -> MediumSpec {
-        MediumSpec::Flash {
+    fn needs(&self) -> Needs {
+        Needs::medium(MediumSpec::Flash {
             units: u64::from(self.chip.units) * u64::from(self.chip.stride),
             unit_sectors: (self.chip.page / SECTOR) as u32,
             units_per_block: self.chip.stride,
-        }
+        })
     }
 
     fn open(&mut self, _how: OpenOptions, cx: &mut Cx<'_>) -> Step {
@@ -324,6 +344,43 @@ impl Machine for Flash {
         }
     }
 
+    fn report(&mut self, report: &mut Report) {
+        if report.wants_counters() {
+            self.put_counters(report);
+        }
+        report.energy(|from, to, out| {
+            self.areas.iter().for_each(|a| a.account(&self.chip, self.areas.len() == 1, out));
+            let all = u128::from(to.since(from).0) * u128::from(self.chip.dies);
+            let rest = all.saturating_sub(u128::from(self.die_busy.0));
+            out.push(EnergyPart::state("standby", rest, MicroWatts(self.chip.power.standby_uw)));
+        });
+        report.wear(|| self.areas.iter().map(|a| a.wear(&self.chip, &self.wear)));
+        report.busy(Resource::Die, &mut self.die_busy, self.free_at.len() as u32);
+        report.busy(Resource::Channel, &mut self.channel_busy, 1);
+        self.areas.iter_mut().for_each(|a| report.restart(&mut a.count));
+        report.restart(&mut self.refused);
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        let broken = |invariant, what| Err(Violation { invariant, what });
+        for area in &self.areas {
+            let units = area.first_unit as usize..(area.first_unit + area.units) as usize;
+            if let Some(unit) = units.clone().find(|&unit| self.next[unit] > area.unit_pages) {
+                return broken("I-6", format!("unit {unit} has more pages programmed than it has"));
+            }
+        }
+        if let Some(die) = self.overlap {
+            return broken("I-13", format!("die {die} does two things at a time"));
+        }
+        self.miscounted().map_or(Ok(()), |what| broken("I-13", what))
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+}
+
+impl Advise for Flash {
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         let pages = len.0.div_ceil(self.chip.page).max(1);
         let Spot { area, die, .. } = self.place(offset.0 / self.chip.page);
@@ -346,59 +403,5 @@ impl Machine for Flash {
         let page = offset.0 / self.chip.page;
         let spot = self.place(page);
         Some(Place { lane: spot.die as u32, unit: spot.cell })
-    }
-
-    fn counters(&self, out: &mut Vec<Counter>) {
-        let mut put = |name, value| out.push(Counter { name, value });
-        let sum = |of: fn(&area::Counts) -> u64| self.areas.iter().map(|a| of(&a.count)).sum();
-        put("page_reads", sum(|c| c.reads));
-        put("page_programs", sum(|c| c.programs));
-        put("unit_erases", sum(|c| c.erases));
-        let programmed = sum(|c| c.programs);
-        put("nand_bytes_written", programmed * self.chip.page);
-        put("nand_pages_programmed", programmed);
-        put("refused", self.refused);
-        put("erases_max", u64::from(self.wear.iter().copied().max().unwrap_or(0)));
-        put("erases_total", self.wear.iter().map(|&n| u64::from(n)).sum());
-        put("erase_units", u64::from(self.chip.units));
-        put("operations_energy_nj", self.operations_energy_nj());
-        put("endurance", self.areas.iter().map(|a| u64::from(a.endurance)).min().unwrap_or(0));
-        put("is_worn_out", u64::from((0..self.wear.len()).any(|unit| self.is_worn(unit))));
-    }
-
-    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
-        self.areas.iter().for_each(|a| a.account(&self.chip, self.areas.len() == 1, out));
-        let all = u128::from(to.since(from).0) * u128::from(self.chip.dies);
-        let rest = all.saturating_sub(u128::from(self.die_busy.0));
-        out.push(EnergyPart::state("standby", rest, MicroWatts(self.chip.power.standby_uw)));
-    }
-
-    fn wear(&self, out: &mut Vec<WearRegion>) {
-        out.extend(self.areas.iter().map(|a| a.wear(&self.chip, &self.wear)));
-    }
-
-    fn busy(&self, out: &mut Vec<(Resource, Span, u32)>) {
-        out.push((Resource::Die, self.die_busy, self.free_at.len() as u32));
-        out.push((Resource::Channel, self.channel_busy, 1));
-    }
-
-    fn reset_counters(&mut self) {
-        self.areas.iter_mut().for_each(|a| a.count = area::Counts::default());
-        self.refused = 0;
-        (self.die_busy, self.channel_busy) = (Span::ZERO, Span::ZERO);
-    }
-
-    fn check(&self) -> Result<(), Violation> {
-        let broken = |invariant, what| Err(Violation { invariant, what });
-        for area in &self.areas {
-            let units = area.first_unit as usize..(area.first_unit + area.units) as usize;
-            if let Some(unit) = units.clone().find(|&unit| self.next[unit] > area.unit_pages) {
-                return broken("I-6", format!("unit {unit} has more pages programmed than it has"));
-            }
-        }
-        if let Some(die) = self.overlap {
-            return broken("I-13", format!("die {die} does two things at a time"));
-        }
-        self.miscounted().map_or(Ok(()), |what| broken("I-13", what))
     }
 }

@@ -1,8 +1,8 @@
 use super::{FlashConfig, kind};
 use crate::nand::Cells;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, ChargeTable, Content, Counter, Cx, DeviceConfig, Effect, ErrorKind,
-    Flags, Instant, Machine, MediumSpec, Op, OpenOptions, Payload, PayloadPool, Peek, Precondition,
+    Ask, BuildContext, ByteLen, ByteOffset, ChargeTable, Content, Cx, DeviceConfig, Effect, ErrorKind, Flags,
+    Instant, Machine, MediumSpec, Op, OpenOptions, Payload, PayloadPool, Peek, Precondition, Report,
     RequestTable, Rng, Sector, Span, Stamp, Step, TenantId,
 };
 use std::collections::BTreeSet;
@@ -38,7 +38,7 @@ const SMALL: &str = "profile = \"mlc-2019\"\ndies = 2\nblocks_per_die = 4\npages
 impl Bench {
     fn new(options: &str) -> Bench {
         let flash = build(options).expect("the options build");
-        let MediumSpec::Flash { units, unit_sectors, units_per_block } = flash.medium() else {
+        let MediumSpec::Flash { units, unit_sectors, units_per_block } = flash.needs().medium else {
             panic!("bare flash has a flash medium")
         };
         Bench {
@@ -100,10 +100,8 @@ impl Bench {
         (result, data)
     }
 
-    fn figure(&self, name: &str) -> u64 {
-        let mut counters: Vec<Counter> = Vec::new();
-        self.flash.counters(&mut counters);
-        counters.iter().find(|c| c.name == name).expect("a counter of the leaf").value
+    fn figure(&mut self, name: &str) -> u64 {
+        Report::of(&mut *self.flash, Ask::Counters).counter(name).expect("a counter of the leaf")
     }
 }
 
@@ -146,8 +144,7 @@ fn times_are_those_of_dies_and_channel() {
     assert_eq!(b.go(Op::Read, 0, 1, 0).0, Ok(b.now + Span(read + transfer)));
     b.now = Instant(20_000_000);
     assert_eq!(b.go(Op::Reset, 0, 8, 0).0, Ok(b.now + Span::from_us(1500)));
-    let mut busy = Vec::new();
-    b.flash.busy(&mut busy);
+    let busy = Report::of(&mut *b.flash, Ask::Busy).busy;
     assert_eq!(busy[0].1, Span(2 * program + read + 2 * 1_500_000), "both dies erase");
     assert_eq!(busy[1].1, Span(3 * transfer));
     assert_eq!((busy[0].2, busy[1].2), (2, 1));
@@ -213,8 +210,7 @@ fn areas_have_erase_units_of_their_own() {
     assert_eq!(b.go(Op::Reset, 16, 4, 0).0, Err(ErrorKind::BadExtent), "half a unit");
     assert!(b.go(Op::Reset, 12, 12, 0).0.is_ok(), "one unit of each area");
     assert_eq!(b.go(Op::Read, 15, 3, 0).1, [0, 0, 0]);
-    let mut wear = Vec::new();
-    b.flash.wear(&mut wear);
+    let wear = Report::of(&mut *b.flash, Ask::Wear).wear;
     assert_eq!(wear.iter().map(|w| (w.region, w.erases)).collect::<Vec<_>>(), [("slc", 2), ("mlc", 2)]);
     assert_eq!(wear[0].cells, wear[1].cells, "as many cells, of which each holds half");
     assert!(b.flash.check().is_ok());
@@ -241,8 +237,8 @@ fn what_is_drawn_is_what_the_dies_did() {
     b.go(Op::Write, 0, 4, 1).0.expect("a fresh unit");
     b.go(Op::Write, 16, 3, 1).0.expect("a fresh unit");
     b.go(Op::Reset, 0, 4, 0).0.expect("a whole unit");
-    let mut parts = Vec::new();
-    b.flash.energy(Instant::ZERO, Instant(1_000_000_000), &mut parts);
+    let ask = Ask::Energy { from: Instant::ZERO, to: Instant(1_000_000_000) };
+    let parts = Report::of(&mut *b.flash, ask).energy;
     let time = |state: &str| parts.iter().filter(|p| p.state == state).map(|p| p.time_ns).sum::<u128>();
     assert_eq!(time("slc program"), 4 * 200_000);
     assert_eq!(time("mlc program"), 3 * 800_000);

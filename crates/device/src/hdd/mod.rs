@@ -46,8 +46,8 @@ pub use profile::HddProfile;
 use buffer::Buffer;
 use mechanics::{Arm, Stream};
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Flags, Instant,
-    Limits, Machine, MediumSpec, Op, OpenOptions, Peek, Place, ReqId, Resource, SECTOR, Span, Step, TimerKey,
+    Advise, BuildContext, ByteLen, ByteOffset, Cx, DeviceEvent, ErrorKind, Flags, Instant, Limits, Machine,
+    MediumSpec, Needs, Op, OpenOptions, Peek, Place, Report, ReqId, Resource, SECTOR, Span, Step, TimerKey,
     Violation,
 };
 use power::Power;
@@ -262,8 +262,8 @@ impl Machine for Hdd {
         &self.limits
     }
 
-    fn medium(&self) -> MediumSpec {
-        MediumSpec::Platter { sectors: self.limits.capacity.sectors() }
+    fn needs(&self) -> Needs {
+        Needs::medium(MediumSpec::Platter { sectors: self.limits.capacity.sectors() })
     }
 
     fn open(&mut self, _how: OpenOptions, cx: &mut Cx<'_>) -> Step {
@@ -307,6 +307,42 @@ impl Machine for Hdd {
         Step::Idle
     }
 
+    fn report(&mut self, report: &mut Report) {
+        let c = &mut self.count;
+        report.count("host_reads", &mut c.reads);
+        report.count("read_hits", &mut c.read_hits);
+        report.count("read_hits_partial", &mut c.read_hits_partial);
+        report.put("read_ahead_bytes", c.blocks_read_ahead * SECTOR);
+        report.restart(&mut c.blocks_read_ahead);
+        report.count("host_writes", &mut c.writes);
+        report.count("writes_cached", &mut c.writes_cached);
+        report.count("destages", &mut c.destages);
+        report.count("flushes", &mut c.flushes);
+        report.put("cached_bytes", self.cache.blocks() * SECTOR);
+        self.power.report(report);
+        report.busy(Resource::Head, &mut self.busy, 1);
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        let broken = |invariant, what: &str| Err(Violation { invariant, what: what.into() });
+        if !self.cache.is_sound() {
+            return broken("I-1", "the extents of the write cache overlap or are not counted");
+        }
+        if !self.buffer.is_sound() {
+            return broken("I-1", "a segment of the track buffer is not as long as its contents");
+        }
+        if !self.power.is_sound() {
+            return broken("I-13", "the times of the power states do not add up to the time that has passed");
+        }
+        Ok(())
+    }
+
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+}
+
+impl Advise for Hdd {
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         let (first, blocks) = (offset.sector(), len.sectors());
         let c = &self.drive.controller;
@@ -342,49 +378,6 @@ impl Machine for Hdd {
         let spot = geometry.locate(offset.sector());
         let track = u64::from(spot.cylinder) * u64::from(geometry.heads()) + u64::from(spot.head);
         Some(Place { lane: spot.head, unit: track })
-    }
-
-    fn counters(&self, out: &mut Vec<Counter>) {
-        let c = &self.count;
-        let mut put = |name, value| out.push(Counter { name, value });
-        put("host_reads", c.reads);
-        put("read_hits", c.read_hits);
-        put("read_hits_partial", c.read_hits_partial);
-        put("read_ahead_bytes", c.blocks_read_ahead * SECTOR);
-        put("host_writes", c.writes);
-        put("writes_cached", c.writes_cached);
-        put("destages", c.destages);
-        put("flushes", c.flushes);
-        put("cached_bytes", self.cache.blocks() * SECTOR);
-        self.power.counters(out);
-    }
-
-    fn busy(&self, out: &mut Vec<(Resource, Span, u32)>) {
-        out.push((Resource::Head, self.busy, 1));
-    }
-
-    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
-        self.power.account(from, to, out);
-    }
-
-    fn reset_counters(&mut self) {
-        self.count = Counts::default();
-        self.busy = Span::ZERO;
-        self.power.reset();
-    }
-
-    fn check(&self) -> Result<(), Violation> {
-        let broken = |invariant, what: &str| Err(Violation { invariant, what: what.into() });
-        if !self.cache.is_sound() {
-            return broken("I-1", "the extents of the write cache overlap or are not counted");
-        }
-        if !self.buffer.is_sound() {
-            return broken("I-1", "a segment of the track buffer is not as long as its contents");
-        }
-        if !self.power.is_sound() {
-            return broken("I-13", "the times of the power states do not add up to the time that has passed");
-        }
-        Ok(())
     }
 }
 

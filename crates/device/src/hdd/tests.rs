@@ -1,7 +1,7 @@
 use super::*;
 use nandu_base::{
-    ChargeTable, Content, Effect, Medium, Owner, Payload, PayloadPool, Phase, Precondition, RequestTable,
-    Sector, Stamp, TenantId, Work,
+    Ask, ChargeTable, Content, Effect, Medium, Owner, Payload, PayloadPool, Phase, Precondition,
+    RequestTable, Sector, Stamp, TenantId, Work,
 };
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ impl Bench {
         let text = format!("profile = \"desktop-2010\"\n{options}");
         let config = (kind().parse)(text.parse().expect("TOML")).expect("options");
         let machine = config.build(&cx).expect("a drive");
-        let MediumSpec::Platter { sectors } = machine.medium() else { panic!("a disk has platters") };
+        let MediumSpec::Platter { sectors } = machine.needs().medium else { panic!("a disk has platters") };
         Bench {
             machine,
             medium: Box::new(Platter::new(sectors)),
@@ -78,8 +78,7 @@ impl Bench {
         let Step::FinishAt(ended, at) = self.machine.request(id, &mut cx) else { panic!("an end is named") };
         assert_eq!(ended, id);
         self.machine.check().unwrap();
-        let mut busy = Vec::new();
-        self.machine.busy(&mut busy);
+        let busy = Report::of(&mut *self.machine, Ask::Busy).busy;
         assert_eq!(busy, [(Resource::Head, self.charges.busy(Resource::Head), 1)]);
         let took = at.since(self.now);
         let path = self.requests[id].path;
@@ -104,10 +103,8 @@ impl Bench {
         self.ask(Op::Write, Flags::NONE, first, count)
     }
 
-    fn counter(&self, name: &str) -> u64 {
-        let mut counters = Vec::new();
-        self.machine.counters(&mut counters);
-        counters.iter().find(|c| c.name == name).map(|c| c.value).expect("there is such a counter")
+    fn counter(&mut self, name: &str) -> u64 {
+        Report::of(&mut *self.machine, Ask::Counters).counter(name).expect("there is such a counter")
     }
 }
 

@@ -25,7 +25,7 @@ pub use times::{PageTime, Timing};
 
 use super::channel::Channel;
 use super::energy::{DieTime, FlashPower, Kind, Operations};
-use nandu_base::{EnergyPart, Instant, LaneSpan, Resource, Span, Timeline, Violation, Work};
+use nandu_base::{EnergyPart, Instant, LaneSpan, Report, Resource, Span, Timeline, Violation, Work};
 
 /// The array operation that pages of one request may still join.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ pub struct Lanes {
     channels: Vec<Channel>,
     timing: Timing,
     /// Where what they do is noted, while somebody watches.
-    tape: Option<Box<Timeline>>,
+    tape: Option<Timeline>,
     /// Whether dies idle while something waits, where that is watched.
     idle: Option<Box<idle::Idle>>,
     /// Whether either is watched.
@@ -148,15 +148,15 @@ impl Lanes {
         }
     }
 
-    /// Notes from now on what the lanes do between these two moments.
-    pub fn watch(&mut self, from: Instant, to: Instant) {
-        self.tape = Some(Box::new(Timeline::new(from, to)));
-        self.is_noted = true;
-    }
-
-    /// What was noted; `None` when nobody watches.
-    pub fn tape(&self) -> Option<&Timeline> {
-        self.tape.as_deref()
+    /// Puts in busy times and what is watched, or begins anew.
+    pub fn report(&mut self, report: &mut Report) {
+        report.put_busy(Resource::Die, self.dies_busy(), self.dies());
+        report.put_busy(Resource::Channel, self.channels_busy(), self.channels());
+        report.lanes(&mut self.tape);
+        self.is_noted |= self.tape.is_some();
+        if report.begins_anew() {
+            self.reset_busy();
+        }
     }
 
     /// What the operations issued from here on are for, for those who watch; returns what they were for until now.

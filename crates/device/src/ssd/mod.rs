@@ -31,9 +31,9 @@ use background::Idle;
 use buffer::Buffer;
 use executor::Executor;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, Deal, DealError, Dealt, EnergyPart, ErrorKind, FlashMap,
-    Instant, Limits, Machine, MediumSpec, Op, OpenOptions, Peek, Place, RamPower, ReqId, Resource, Span,
-    Step, TenantId, TenantShare, TenantSpace, Timeline, TimerKey, Violation, WearRegion, Work,
+    Administer, Advise, BuildContext, ByteLen, ByteOffset, Cx, Deal, DealError, Dealt, EnergyPart, ErrorKind,
+    FlashMap, Instant, Limits, Machine, MediumSpec, Needs, Op, OpenOptions, Peek, Place, RamPower, Report,
+    ReqId, Span, Step, TenantId, TenantShare, TimerKey, Violation, Work,
 };
 use nandu_ftl::Lpn;
 use nandu_ftl::log_block::LogMap;
@@ -180,18 +180,84 @@ impl<M: Mapping> Ssd<M> {
     }
 }
 
+impl<M: Mapping> Ssd<M> {
+    /// What the host, collection and the flash did.
+    fn put_counters(&self, report: &mut Report) {
+        let c = &self.plan.count;
+        let page = u64::from(self.limits.preferred);
+        let programmed = self.plan.programmed();
+        let log = self.plan.map.log_blocks();
+        let merged = log.map_or_else(Default::default, |log| log.merged());
+        let mut put = |name, value| report.put(name, value);
+        put("host_pages_written", c.host_pages_written);
+        put("host_pages_read", c.host_pages_read);
+        put("rmw_page_reads", c.pages_premerged);
+        put("gc_pages_moved", c.pages_moved);
+        put("gc_blocks_collected", c.blocks_cleared + merged.switches + merged.partials + merged.fulls);
+        put("gc_foreground_collections", c.clears_forced);
+        if self.idle.is_some() {
+            put("gc_idle_steps", c.moves_while_idle);
+        }
+        if self.plan.exec.lanes.timing().copyback {
+            put("gc_pages_moved_in_die", self.plan.exec.lanes.moves());
+        }
+        put("journal_pages", c.journal_pages);
+        put("pages_trimmed", c.pages_trimmed + merged.unmapped);
+        put(
+            "erase_count",
+            (c.erases + self.plan.paging.erased()) * u64::from(self.plan.exec.stripes.units.width()),
+        );
+        put("nand_bytes_written", programmed * page);
+        put("nand_pages_programmed", programmed);
+        let (free, valid) = match log {
+            Some(log) => {
+                log.regions().fold((0, 0), |sum, r| (sum.0 + u64::from(r.free()), sum.1 + r.mapped()))
+            }
+            None => self
+                .plan
+                .blocks
+                .planes
+                .iter()
+                .fold((0, 0), |sum, p| (sum.0 + u64::from(p.free), sum.1 + u64::from(p.valid))),
+        };
+        put("free_blocks", free);
+        put("valid_pages", valid);
+    }
+
+    /// What the flash and its RAM drew.
+    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
+        self.plan.exec.lanes.energy(from, to, out);
+        let buffer = self.buffer.as_ref().map_or(0, |buffer| buffer.bytes(u64::from(self.limits.preferred)));
+        RamPower::DDR3L.account(self.plan.map.ram() + buffer, 0, Span(to.0.saturating_sub(from.0)), out);
+    }
+
+    /// Its blocks as they are now.
+    fn flash_map(&self) -> FlashMap {
+        let layout = self.plan.blocks.layout();
+        FlashMap {
+            blocks_per_plane: layout.blocks,
+            pages_per_block: layout.pages,
+            valid: match self.plan.map.log_blocks() {
+                None => self.plan.blocks.valid_pages(),
+                Some(log) => log.valid_pages(),
+            },
+            erases: layout.all_blocks().map(|block| self.plan.blocks.erases(block)).collect(),
+        }
+    }
+}
+
 impl<M: Mapping> Machine for Ssd<M> {
     fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    fn medium(&self) -> MediumSpec {
+    fn needs(&self) -> Needs {
         let chips = self.plan.exec.stripes.units.chips();
-        MediumSpec::Flash {
+        Needs::medium(MediumSpec::Flash {
             units: chips.ppn_end() + self.buffer.as_ref().map_or(0, |buffer| buffer.dump_units()),
             unit_sectors: self.plan.host.page.sectors,
             units_per_block: chips.block_stride(),
-        }
+        })
     }
 
     fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {
@@ -272,27 +338,71 @@ impl<M: Mapping> Machine for Ssd<M> {
         step
     }
 
-    fn share_changed(&mut self, tenant: TenantId, share: &TenantShare, _cx: &mut Cx<'_>) -> Step {
-        self.plan.exec.queue.set_weight(tenant, share.weight);
-        Step::Idle
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        self.plan.map.prefetch(Lpn((offset.0 >> self.plan.host.page.bits) as u32));
+        None
     }
 
-    fn deal(&mut self, deal: Deal, cx: &mut Cx<'_>) -> Result<Dealt, DealError> {
-        let dealing = self.plan.dealing()?;
-        self.plan.exec.lanes.tick(cx.now);
-        self.watch_idleness(cx);
-        self.stand_still(true, cx);
-        let dealt = self.deal_alone(deal, &dealing, cx);
-        self.stand_still(false, cx);
-        self.note_writers(cx);
-        let number = dealt? as u32 + 1;
-        Ok(Dealt { number, holds_at: self.plan.exec.fence(After::now(cx)).at })
+    fn report(&mut self, report: &mut Report) {
+        if report.wants_counters() {
+            self.put_counters(report);
+        }
+        self.plan.report_map(report);
+        self.plan.exec.lanes.report(report);
+        if let Some(buffer) = &mut self.buffer {
+            buffer.report(report);
+        }
+        self.plan.report_log_blocks(report);
+        self.plan.report_slc(report);
+        self.plan.exec.report_suspensions(report);
+        self.plan.exec.queue.report_shares(report);
+        self.plan.report_wear(report);
+        self.plan.report_tenants(report);
+        if self.plan.has_streams() {
+            report.put("pages_written_to_other_streams", self.plan.count.stream_pages);
+        }
+        self.plan.recovery.report(report);
+        report.energy(|from, to, out| self.energy(from, to, out));
+        report.wear(|| std::iter::once(self.plan.wear_region()).chain(self.plan.slc_region()));
+        report.spaces(|out| self.plan.tenant_spaces(out));
+        report.flash_map(|| self.flash_map());
+        report.restart(&mut self.plan.count);
+        if report.begins_anew() {
+            self.counts_all = self.plan.exec.queue.outstanding() == 0;
+        }
     }
 
-    fn spaces(&self, out: &mut Vec<TenantSpace>) {
-        self.plan.tenant_spaces(out);
+    fn check(&self) -> Result<(), Violation> {
+        if !self.plan.exec.queue.is_clean() {
+            let what = "operations or answers are left over although nothing waits".into();
+            return Err(Violation { invariant: "queue", what });
+        }
+        let all_began = self.counts_all && self.plan.exec.queue.outstanding() == 0;
+        self.plan.exec.lanes.check(all_began.then(|| self.plan.counted()))?;
+        self.check_rest()?;
+        self.plan.exec.lanes.check_idleness()?;
+        self.plan.exec.queue.check_suspensions()?;
+        self.plan.exec.queue.check_shares()?;
+        if let Some(buffer) = &self.buffer {
+            buffer.check()?;
+        }
+        if self.plan.map.log_blocks().is_some() {
+            return self.plan.check_logged();
+        }
+        self.plan.check_blocks()
     }
 
+    fn advise(&self) -> Option<&dyn Advise> {
+        Some(self)
+    }
+
+    fn administer(&mut self) -> Option<&mut dyn Administer> {
+        Some(self)
+    }
+}
+
+impl<M: Mapping> Advise for Ssd<M> {
     fn expected_latency(&self, op: Op, offset: ByteOffset, _len: ByteLen, peek: &Peek<'_>) -> Span {
         let free = |die| Span(self.plan.exec.lanes.free_at(die).0.saturating_sub(peek.now.0));
         let wait = |die| match self.plan.exec.queue.has_lines() {
@@ -340,143 +450,24 @@ impl<M: Mapping> Machine for Ssd<M> {
         let ppn = self.plan.map.get(Lpn((offset.0 >> self.plan.host.page.bits) as u32))?;
         Some(Place { lane: self.plan.exec.die_of(ppn), unit: self.plan.exec.stripes.unit(ppn) })
     }
+}
 
-    #[inline]
-    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
-        self.plan.map.prefetch(Lpn((offset.0 >> self.plan.host.page.bits) as u32));
-        None
+impl<M: Mapping> Administer for Ssd<M> {
+    fn share_changed(&mut self, tenant: TenantId, share: &TenantShare, _cx: &mut Cx<'_>) -> Step {
+        self.plan.exec.queue.set_weight(tenant, share.weight);
+        Step::Idle
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        let c = &self.plan.count;
-        let page = u64::from(self.limits.preferred);
-        let programmed = self.plan.programmed();
-        let log = self.plan.map.log_blocks();
-        let merged = log.map_or_else(Default::default, |log| log.merged());
-        let mut put = |name, value| out.push(Counter { name, value });
-        put("host_pages_written", c.host_pages_written);
-        put("host_pages_read", c.host_pages_read);
-        put("rmw_page_reads", c.pages_premerged);
-        put("gc_pages_moved", c.pages_moved);
-        put("gc_blocks_collected", c.blocks_cleared + merged.switches + merged.partials + merged.fulls);
-        put("gc_foreground_collections", c.clears_forced);
-        if self.idle.is_some() {
-            put("gc_idle_steps", c.moves_while_idle);
-        }
-        if self.plan.exec.lanes.timing().copyback {
-            put("gc_pages_moved_in_die", self.plan.exec.lanes.moves());
-        }
-        put("journal_pages", c.journal_pages);
-        put("pages_trimmed", c.pages_trimmed + merged.unmapped);
-        put(
-            "erase_count",
-            (c.erases + self.plan.paging.erased()) * u64::from(self.plan.exec.stripes.units.width()),
-        );
-        put("nand_bytes_written", programmed * page);
-        put("nand_pages_programmed", programmed);
-        let (free, valid) = match log {
-            Some(log) => {
-                log.regions().fold((0, 0), |sum, r| (sum.0 + u64::from(r.free()), sum.1 + r.mapped()))
-            }
-            None => self
-                .plan
-                .blocks
-                .planes
-                .iter()
-                .fold((0, 0), |sum, p| (sum.0 + u64::from(p.free), sum.1 + u64::from(p.valid))),
-        };
-        put("free_blocks", free);
-        put("valid_pages", valid);
-        if self.plan.has_map_pages() {
-            self.plan.map_counters(out);
-        }
-        out.push(Counter { name: "map_ram_bytes", value: self.plan.map.ram() });
-        if let Some(buffer) = &self.buffer {
-            buffer.counters(out);
-        }
-        self.plan.log_counters(out);
-        self.plan.slc_counters(out);
-        self.plan.exec.suspension_counters(out);
-        self.plan.exec.queue.share_counters(out);
-        self.plan.wear_counters(out);
-        self.plan.tenant_counters(out);
-        if self.plan.has_streams() {
-            out.push(Counter { name: "pages_written_to_other_streams", value: self.plan.count.stream_pages });
-        }
-        self.plan.recovery.counters(out);
-    }
-
-    fn busy(&self, out: &mut Vec<(Resource, Span, u32)>) {
-        let lanes = &self.plan.exec.lanes;
-        out.push((Resource::Die, lanes.dies_busy(), lanes.dies()));
-        out.push((Resource::Channel, lanes.channels_busy(), lanes.channels()));
-        if let Some(buffer) = &self.buffer {
-            out.push((Resource::Device, buffer.link_busy(), 1));
-        }
-    }
-
-    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
-        self.plan.exec.lanes.energy(from, to, out);
-        let buffer = self.buffer.as_ref().map_or(0, |buffer| buffer.bytes(u64::from(self.limits.preferred)));
-        RamPower::DDR3L.account(self.plan.map.ram() + buffer, 0, Span(to.0.saturating_sub(from.0)), out);
-    }
-
-    fn wear(&self, out: &mut Vec<WearRegion>) {
-        out.push(self.plan.wear_region());
-        out.extend(self.plan.slc_region());
-    }
-
-    fn watch_lanes(&mut self, from: Instant, to: Instant) {
-        self.plan.exec.lanes.watch(from, to);
-    }
-
-    fn lanes(&self) -> Option<&Timeline> {
-        self.plan.exec.lanes.tape()
-    }
-
-    fn flash_map(&self) -> Option<FlashMap> {
-        let layout = self.plan.blocks.layout();
-        Some(FlashMap {
-            blocks_per_plane: layout.blocks,
-            pages_per_block: layout.pages,
-            valid: match self.plan.map.log_blocks() {
-                None => self.plan.blocks.valid_pages(),
-                Some(log) => log.valid_pages(),
-            },
-            erases: layout.all_blocks().map(|block| self.plan.blocks.erases(block)).collect(),
-        })
-    }
-
-    fn reset_counters(&mut self) {
-        self.plan.reset_counters();
-        self.counts_all = self.plan.exec.queue.outstanding() == 0;
-        self.plan.exec.lanes.reset_busy();
-        self.plan.exec.queue.suspensions = Default::default();
-        self.plan.exec.queue.reset_share_counters();
-        if let Some(buffer) = &mut self.buffer {
-            buffer.reset_counters();
-        }
-        self.plan.exec.modes.iter_mut().for_each(|modes| *modes = Default::default());
-    }
-
-    fn check(&self) -> Result<(), Violation> {
-        if !self.plan.exec.queue.is_clean() {
-            let what = "operations or answers are left over although nothing waits".into();
-            return Err(Violation { invariant: "queue", what });
-        }
-        let all_began = self.counts_all && self.plan.exec.queue.outstanding() == 0;
-        self.plan.exec.lanes.check(all_began.then(|| self.plan.counted()))?;
-        self.check_rest()?;
-        self.plan.exec.lanes.check_idleness()?;
-        self.plan.exec.queue.check_suspensions()?;
-        self.plan.exec.queue.check_shares()?;
-        if let Some(buffer) = &self.buffer {
-            buffer.check()?;
-        }
-        if self.plan.map.log_blocks().is_some() {
-            return self.plan.check_logged();
-        }
-        self.plan.check_blocks()
+    fn deal(&mut self, deal: Deal, cx: &mut Cx<'_>) -> Result<Dealt, DealError> {
+        let dealing = self.plan.dealing()?;
+        self.plan.exec.lanes.tick(cx.now);
+        self.watch_idleness(cx);
+        self.stand_still(true, cx);
+        let dealt = self.deal_alone(deal, &dealing, cx);
+        self.stand_still(false, cx);
+        self.note_writers(cx);
+        let number = dealt? as u32 + 1;
+        Ok(Dealt { number, holds_at: self.plan.exec.fence(After::now(cx)).at })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::nand::Cells;
 use nandu_base::{
-    ChargeTable, Content, Deal, DealError, Dealt, DeviceConfig, Draft, Effect, Flags, Instant, IoError,
+    Ask, ChargeTable, Content, Deal, DealError, Dealt, DeviceConfig, Draft, Effect, Flags, Instant, IoError,
     Medium, Owner, Payload, PayloadPool, Precondition, RequestTable, Rng, SECTOR, Sector, Stamp, State,
     TenantId,
 };
@@ -89,7 +89,7 @@ impl Bench {
     fn new(toml: &str, plant: Option<&str>, precondition: Precondition) -> Bench {
         let plants: BTreeSet<String> = plant.into_iter().map(String::from).collect();
         let machine = build(toml, &plants, precondition);
-        let MediumSpec::Flash { units, unit_sectors, units_per_block } = machine.medium() else {
+        let MediumSpec::Flash { units, unit_sectors, units_per_block } = machine.needs().medium else {
             unreachable!()
         };
         let cells: Box<dyn Medium> = Box::new(Cells::new(units, unit_sectors, units_per_block));
@@ -246,7 +246,7 @@ impl Bench {
     /// Changes the space of tenants.
     fn deal(&mut self, deal: Deal) -> Result<Dealt, DealError> {
         self.catch_up();
-        self.call(|machine, cx| machine.deal(deal, cx)).0
+        self.call(|machine, cx| machine.administer().expect("it obeys").deal(deal, cx)).0
     }
 
     /// Writes one page of so many sectors, and what each of them holds then.
@@ -286,9 +286,8 @@ impl Bench {
         self.open(false);
     }
 
-    fn charges_match(&self) -> bool {
-        let mut busy = Vec::new();
-        self.machine.busy(&mut busy);
+    fn charges_match(&mut self) -> bool {
+        let busy = Report::of(&mut *self.machine, Ask::Busy).busy;
         busy.iter().all(|&(resource, span, _)| self.charges.busy(resource) == span)
     }
 }
@@ -499,8 +498,7 @@ fn a_filled_drive_with_a_cache_far_too_small_finishes() {
         }
         bench.machine.check().unwrap();
         assert!(bench.charges_match(), "I-13 with {map}");
-        let mut counters = Vec::new();
-        bench.machine.counters(&mut counters);
+        let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
         let get = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
         let host = get("host_pages_written");
         let per_page = |name| get(name) as f64 / host as f64;

@@ -356,9 +356,9 @@ fn row(advisor: &Advisor, point: usize, variant: &Variant) -> Result<Row, Failur
     });
     let figures: Vec<Figures> = figures.collect::<Result<_, _>>()?;
     let score = advisor.score(variant.cost, &figures);
-    let built = variant.stack.build(&BuildOptions::default())?;
-    let drive = |part: &BuiltPart| Some(Drive { name: part.name.clone(), spare: Spare::of(part)? });
-    let drives: Vec<Drive> = built.parts.iter().filter_map(drive).collect();
+    let mut built = variant.stack.build(&BuildOptions::default())?;
+    let drive = |part: &mut BuiltPart| Some(Drive { name: part.name.clone(), spare: Spare::of(part)? });
+    let drives: Vec<Drive> = built.parts.iter_mut().filter_map(drive).collect();
     Ok(Row {
         point,
         settings: advisor.space.label(point),

@@ -5,7 +5,7 @@
 
 use crate::failure::Failure;
 use nandu_base::units::parse_size;
-use nandu_base::{Counter, Machine};
+use nandu_base::{Ask, Counter, Machine, Report};
 use nandu_stack::{BuildOptions, Stack, StackFile};
 use serde::Deserialize;
 use std::path::Path;
@@ -75,15 +75,15 @@ impl Prices {
     /// The price of `stack`, whose text is `file`, in thousandths.
     pub fn price(&self, file: &StackFile, stack: &Stack) -> Result<u64, Failure> {
         const GIB: f64 = (1u64 << 30) as f64;
-        let built = stack.build(&BuildOptions::default())?;
+        let mut built = stack.build(&BuildOptions::default())?;
         let table: toml::Table = file.to_text().parse().unwrap_or_default();
         let mut sum = 0.0;
-        for part in &built.parts {
-            let mut regions = Vec::new();
+        for part in &mut built.parts {
             // What stands on flash counts the flash below it again.
-            if part.children.is_empty() {
-                part.machine.wear(&mut regions);
-            }
+            let regions = match part.children.is_empty() {
+                true => Report::of(&mut *part.machine, Ask::Wear).wear,
+                false => Vec::new(),
+            };
             for region in &regions {
                 let price = match region.bits_per_cell {
                     0 | 1 => self.slc_gib,
@@ -109,7 +109,7 @@ impl Prices {
                     // A map that is all in RAM has 4 B for each 4 KiB; any other says what it takes, where the file does not.
                     let map = bytes(&["mapping", "cmt_size"]).unwrap_or_else(|| match kind {
                         None | Some("page") => part.machine.limits().capacity.0 / 1024,
-                        Some(_) => map_ram(&*part.machine),
+                        Some(_) => map_ram(&mut *part.machine),
                     });
                     map + bytes(&["write_buffer", "size"]).unwrap_or(0)
                 }
@@ -129,10 +129,8 @@ impl Prices {
 }
 
 /// RAM that a drive's map takes, in bytes.
-fn map_ram(drive: &dyn Machine) -> u64 {
-    let mut figures = Vec::new();
-    drive.counters(&mut figures);
-    Counter::of(&figures, "map_ram_bytes")
+fn map_ram(drive: &mut dyn Machine) -> u64 {
+    Counter::of(&Report::of(drive, Ask::Counters).counters, "map_ram_bytes")
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 use super::pages::Pages;
 use crate::mapping::Tp;
 use crate::{BlockId, Cursor, Ppn, Units};
-use nandu_base::{Counter, Cx, Instant, Oob, Overlay, ReqId, Step, TenantId, Work};
+use nandu_base::{Cx, Instant, Oob, Overlay, Report, ReqId, Step, TenantId, Work};
 
 /// No operation.
 pub const NONE: u32 = 0;
@@ -485,6 +485,6 @@ pub trait Flash {
 
     /// Erases that ended SLC mode since the counters were reset.
     fn slc_erases(&self) -> u64;
-    /// The figures of SLC mode.
-    fn slc_counters(&self, out: &mut Vec<Counter>);
+    /// Puts in the figures of SLC mode, or counts them anew.
+    fn report_slc(&mut self, report: &mut Report);
 }

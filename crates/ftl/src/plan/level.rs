@@ -26,7 +26,7 @@
 use super::{Flash, Planner};
 use crate::BlockId;
 use crate::mapping::Mapping;
-use nandu_base::{Counter, Cx, TenantId, WearRegion};
+use nandu_base::{Cx, Report, TenantId, WearRegion};
 
 /// When static levelling acts.
 #[derive(Clone, Debug)]
@@ -65,12 +65,6 @@ impl Leveller {
     /// The same that also clears blocks of tenants that write little, for the wear of those that write much.
     pub fn across(self, is_across: bool) -> Leveller {
         Leveller { is_across, ..self }
-    }
-
-    /// The counters begin anew.
-    pub fn reset_counters(&mut self) {
-        self.count = 0;
-        self.others = 0;
     }
 
     /// Clearing a block of the plane gains so many pages.
@@ -237,31 +231,39 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         erases - slc + weighed.min(u128::from(slc)) as u64
     }
 
-    /// The figures of wear.
-    pub fn wear_counters(&self, out: &mut Vec<Counter>) {
+    /// Puts in how its blocks wear and how long they last, or counts anew.
+    pub fn report_wear(&mut self, report: &mut Report) {
+        if report.wants_counters() {
+            self.put_wear_counters(report);
+        }
+        report.restart(&mut self.leveller.count);
+        report.restart(&mut self.leveller.others);
+    }
+
+    fn put_wear_counters(&self, report: &mut Report) {
         let layout = self.blocks.layout();
         let good = || layout.all_blocks().filter(|&block| !self.blocks.is_bad(block));
         let most = good().map(|block| self.blocks.erases(block)).max().unwrap_or(0);
         let least = good().map(|block| self.blocks.erases(block)).min().unwrap_or(0);
-        let mut put = |name, value| out.push(Counter { name, value });
-        put("erase_count_max", u64::from(most));
-        put("erase_count_min", u64::from(least));
-        put("wl_blocks_relocated", self.leveller.count);
+        report.put("erase_count_max", u64::from(most));
+        report.put("erase_count_min", u64::from(least));
+        report.put("wl_blocks_relocated", self.leveller.count);
         if self.tenants.is_some() {
-            put("wl_blocks_relocated_across_tenants", self.leveller.others);
+            report.put("wl_blocks_relocated_across_tenants", self.leveller.others);
         }
-        put("bad_blocks", (0..layout.planes).map(|plane| u64::from(self.blocks.bad_in(plane))).sum());
-        put("is_worn_out", u64::from(self.blocks.has_ended()));
+        let bad = (0..layout.planes).map(|plane| u64::from(self.blocks.bad_in(plane))).sum();
+        report.put("bad_blocks", bad);
+        report.put("is_worn_out", u64::from(self.blocks.has_ended()));
         let endurance = u128::from(self.blocks.wear_rules().endurance);
         let erases = u128::from(self.cycles_spent());
         let host = u128::from(self.count.host_pages_written) << self.host.page.bits;
         let blocks = good().count() as u128;
         if endurance > 0 && erases > 0 {
             let clip = |bytes: u128| bytes.min(u128::from(u64::MAX)) as u64;
-            put("lifetime_host_bytes", clip(host * endurance * blocks / erases));
+            report.put("lifetime_host_bytes", clip(host * endurance * blocks / erases));
             // All blocks end when the most worn one does: the drive gets the mean over the most of its endurance.
             let (ever, most) = (u128::from(self.erases_ever), u128::from(most.max(1)));
-            put("lifetime_host_bytes_at_spread", clip(host * endurance / erases * ever / most));
+            report.put("lifetime_host_bytes_at_spread", clip(host * endurance / erases * ever / most));
         }
     }
 }

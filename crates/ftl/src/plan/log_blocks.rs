@@ -29,7 +29,7 @@ use super::{Flash, Planner};
 use crate::log_block::{LogMap, Step, Tag, Taken, Unmapped};
 use crate::mapping::Mapping;
 use crate::{Lpn, Ppn};
-use nandu_base::{Counter, Cx, Oob, Overlay, Payload, ReqId, Step as Answer, TenantId, Violation, Work};
+use nandu_base::{Cx, Oob, Overlay, Payload, Report, ReqId, Step as Answer, TenantId, Violation, Work};
 
 /// The first word of a mark.
 const MARK_MAGIC: u32 = 0x4E4C_4D31; // "NLM1"
@@ -267,11 +267,11 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     }
 
     /// The figures of merges.
-    pub fn log_counters(&self, out: &mut Vec<Counter>) {
+    pub fn report_log_blocks(&self, report: &mut Report) {
         let Some(map) = self.map.log_blocks() else { return };
         let count = map.merged();
         let pages = u64::from(self.blocks.layout().pages);
-        let mut put = |name, value| out.push(Counter { name, value });
+        let mut put = |name, value| report.put(name, value);
         put("merges_switch", count.switches);
         put("merges_partial", count.partials);
         put("merges_full", count.fulls);

@@ -274,14 +274,4 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     pub fn has_streams(&self) -> bool {
         self.streams.is_some()
     }
-
-    /// The counters begin anew.
-    pub fn reset_counters(&mut self) {
-        self.count = Counts::default();
-        self.map.reset_counts();
-        self.paging.reset_counters();
-        self.leveller.reset_counters();
-        self.tenants.iter_mut().for_each(|tenants| tenants.reset_counters());
-        self.slc.iter_mut().for_each(|slc| slc.reset_counters());
-    }
 }

@@ -16,7 +16,7 @@ use crate::isolation::Table;
 use crate::mapping::{Mapping, Tp};
 use crate::trim_journal::{Extent, Record, TrimJournal};
 use crate::{BlockId, Lpn, Ppn};
-use nandu_base::{ByteLen, Counter, Cx, Medium, Oob, TenantId, UnitState};
+use nandu_base::{ByteLen, Cx, Medium, Oob, Report, TenantId, UnitState};
 
 pub(super) const JOURNAL_KEY: u64 = 1 << 32;
 /// Keys from here on name translation pages.
@@ -55,14 +55,14 @@ impl Figures {
         self.took_ns = ns;
     }
 
-    /// The counters, when there was a start.
-    pub fn counters(&self, out: &mut Vec<Counter>) {
+    /// Puts in what a start took, when there was one.
+    pub fn report(&self, report: &mut Report) {
         if !self.read.is_empty() {
-            out.push(Counter { name: "recovery_pages_read", value: self.read.iter().sum() });
-            out.push(Counter { name: "recovery_ns", value: self.took_ns });
-            out.push(Counter { name: "recovery_from_checkpoint", value: u64::from(self.bounded) });
-            out.push(Counter { name: "recovery_fell_back", value: u64::from(self.fell_back) });
-            out.push(Counter { name: "recovery_copies_given_up", value: self.given_up });
+            report.put("recovery_pages_read", self.read.iter().sum());
+            report.put("recovery_ns", self.took_ns);
+            report.put("recovery_from_checkpoint", u64::from(self.bounded));
+            report.put("recovery_fell_back", u64::from(self.fell_back));
+            report.put("recovery_copies_given_up", self.given_up);
         }
     }
 }

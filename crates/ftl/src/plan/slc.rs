@@ -34,7 +34,7 @@
 use super::{Flash, Planner};
 use crate::mapping::Mapping;
 use crate::{BlockId, Cursor, Ppn};
-use nandu_base::{BuildContext, Counter, Cx, Oob, Ratio, TenantId, Violation};
+use nandu_base::{BuildContext, Cx, Oob, Ratio, Report, TenantId, Violation};
 
 /// What was settled from the options.
 #[derive(Clone, Copy, Debug)]
@@ -91,11 +91,6 @@ impl SlcCache {
     /// A pool has so many blocks for the cache from here on.
     pub fn set_fixed(&mut self, pool: u32, blocks: u32) {
         self.fixed[pool as usize] = blocks;
-    }
-
-    /// The counters begin anew.
-    pub fn reset_counters(&mut self) {
-        self.count = Counts::default();
     }
 }
 
@@ -235,15 +230,18 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     }
 
     /// The figures of the cache.
-    pub fn slc_counters(&self, out: &mut Vec<Counter>) {
-        let Some(slc) = &self.slc else { return };
-        self.exec.slc_counters(out);
-        let pools = 0..self.blocks.planes.len() as u32;
-        let sum = |of: &dyn Fn(u32) -> u32| pools.clone().map(|pool| u64::from(of(pool))).sum();
-        let mut put = |name, value| out.push(Counter { name, value });
-        put("slc_folds_waited_for", slc.count.folds_waited);
-        put("slc_blocks", sum(&|pool| self.blocks.slc_blocks(pool)));
-        put("slc_blocks_allowed", sum(&|pool| self.slc_limit(pool)));
+    /// Puts in the figures of the cache in SLC mode, or counts them anew.
+    pub fn report_slc(&mut self, report: &mut Report) {
+        let Some(slc) = &mut self.slc else { return };
+        self.exec.report_slc(report);
+        report.count("slc_folds_waited_for", &mut slc.count.folds_waited);
+        report.restart(&mut slc.count);
+        if report.wants_counters() {
+            let pools = 0..self.blocks.planes.len() as u32;
+            let sum = |of: &dyn Fn(u32) -> u32| pools.clone().map(|pool| u64::from(of(pool))).sum();
+            report.put("slc_blocks", sum(&|pool| self.blocks.slc_blocks(pool)));
+            report.put("slc_blocks_allowed", sum(&|pool| self.slc_limit(pool)));
+        }
     }
 
     /// After a scan has found pages of a block with these marks of SLC mode and without: gives it its mode.

@@ -7,7 +7,7 @@ use super::flash::{After, Awaited, Copying, Erasing, Flash, Job, Pieces, Program
 use super::pages::Pages;
 use crate::mapping::Tp;
 use crate::{BlockId, Cursor, Ppn, Units};
-use nandu_base::{Counter, Cx, Instant, Oob, Overlay, ReqId, Step, TenantId, Work};
+use nandu_base::{Cx, Instant, Oob, Overlay, Report, ReqId, Step, TenantId, Work};
 
 /// An operation that was given. What it waits for is the place in the list of another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -201,7 +201,7 @@ impl Flash for Tape {
     fn slc_erases(&self) -> u64 {
         0
     }
-    fn slc_counters(&self, _: &mut Vec<Counter>) {}
+    fn report_slc(&mut self, _: &mut Report) {}
 }
 
 mod tests {

@@ -262,14 +262,6 @@ impl Tenants {
         }
         parts
     }
-
-    /// The counters begin anew.
-    pub fn reset_counters(&mut self) {
-        self.counts.fill(Counts::default());
-        self.victims.reset();
-        self.demands = 0;
-        self.moved_most = 0;
-    }
 }
 
 impl<M: Mapping, F: Flash> Planner<M, F> {

@@ -26,7 +26,7 @@ use super::{Flash, Planner};
 use crate::blocks::Content;
 use crate::mapping::{MapOp, MapOps, Mapping, Tp};
 use crate::{BlockId, BlockTable, Lpn, MapArea, Ppn};
-use nandu_base::{Counter, Cx, Oob, Overlay, Program, TenantId, Window, Work};
+use nandu_base::{Cx, Oob, Overlay, Program, Report, TenantId, Window, Work};
 
 /// What a drive keeps for a map that is partly on the flash.
 pub struct Paging {
@@ -88,13 +88,6 @@ impl Paging {
         self.area = self.area.anew();
         self.ops.clear();
         self.gatherer.restart();
-    }
-
-    /// The counters begin anew.
-    pub fn reset_counters(&mut self) {
-        self.count = Counts::default();
-        self.gatherer.count = Default::default();
-        self.keeper.iter_mut().for_each(|keeper| keeper.count = Default::default());
     }
 
     /// Pages programmed for the map.
@@ -430,10 +423,24 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         self.run_map_ops(After::now(cx), TenantId::SYSTEM, cx);
     }
 
-    /// The figures of the map.
-    pub fn map_counters(&self, out: &mut Vec<Counter>) {
+    /// Puts in the figures of the map and its RAM, or counts them anew.
+    pub fn report_map(&mut self, report: &mut Report) {
+        if report.wants_counters() && self.has_map_pages() {
+            self.put_map_counters(report);
+        }
+        report.put("map_ram_bytes", self.map.ram());
+        if report.begins_anew() {
+            self.map.reset_counts();
+        }
+        let Paging { count, gatherer, keeper, .. } = &mut self.paging;
+        report.restart(count);
+        report.restart(&mut gatherer.count);
+        keeper.iter_mut().for_each(|keeper| report.restart(&mut keeper.count));
+    }
+
+    fn put_map_counters(&self, report: &mut Report) {
         let (m, c) = (self.map.counts(), &self.paging.count);
-        let mut put = |name, value| out.push(Counter { name, value });
+        let mut put = |name, value| report.put(name, value);
         put("cmt_hits", m.hits);
         put("cmt_misses", m.misses);
         put("map_pages_read", c.pages_read);

@@ -284,7 +284,7 @@ impl Reactor {
             match self.kinds[node as usize] {
                 "file" => return Some((node, at, len)),
                 "slice" => {}
-                "mirror" if machine.health() == Some(Health::Healthy) => {}
+                "mirror" if machine.members().and_then(|of| of.health()) == Some(Health::Healthy) => {}
                 _ => return None,
             }
             let (child, below) = machine.prepare(Op::Read, at, len)?;
@@ -333,7 +333,7 @@ impl Reactor {
 
     /// Whether `below` is `node` or a part of it; unless `through_members` are followed, one that nothing can do without.
     pub(super) fn stands_on(&self, node: u32, below: u32, through_members: bool) -> bool {
-        let has_members = self.graph.machine(node).child_use(0).is_some();
+        let has_members = self.graph.child_use(node, 0).is_some();
         let mut parts = self.children[node as usize].iter();
         node == below
             || (through_members || !has_members)

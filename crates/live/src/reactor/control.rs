@@ -6,7 +6,7 @@ use super::poll::{Interest, Source};
 use super::slab::Key;
 use crate::ctl::{Command, LINE_MAX, Scrub, Setting};
 use nandu_base::{
-    Admin, AdminError, ByteLen, ByteOffset, Counter, Instant, Op, Span, TenantId, TenantShare, TenantSpace,
+    Admin, AdminError, Ask, ByteLen, ByteOffset, Instant, Op, Span, TenantId, TenantShare, TenantSpace,
 };
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -424,7 +424,7 @@ impl Reactor {
     }
 
     /// How everything stands.
-    pub fn status(&self) -> Value {
+    pub fn status(&mut self) -> Value {
         let devices: Map<String, Value> = (0..self.graph.len() as u32)
             .map(|node| (self.graph.name(node).to_string(), self.device_status(node)))
             .collect();
@@ -454,14 +454,14 @@ impl Reactor {
         status
     }
 
-    fn device_status(&self, node: u32) -> Value {
+    fn device_status(&mut self, node: u32) -> Value {
+        let counters = self.graph.report(node, Ask::Counters).counters;
+        let spaces = self.graph.report(node, Ask::Spaces).spaces;
         let stats = self.graph.stats(node);
         let by_op = |of: &dyn Fn(usize) -> u64| -> Map<String, Value> {
             let used = Op::ALL.iter().filter(|op| of(**op as usize) > 0);
             used.map(|op| (op.name().to_string(), json!(of(*op as usize)))).collect()
         };
-        let mut counters: Vec<Counter> = Vec::new();
-        self.graph.machine(node).counters(&mut counters);
         let counters: Map<String, Value> =
             counters.iter().map(|counter| (counter.name.to_string(), json!(counter.value))).collect();
         let mut status = json!({
@@ -477,11 +477,13 @@ impl Reactor {
             status["latency_mean_ns"] = json!(mean);
             status["latency_max_ns"] = json!(stats.latency_max.0);
         }
-        if let Some(health) = self.graph.machine(node).health() {
+        if let Some(health) = self.graph.members(node).and_then(|of| of.health()) {
             status["health"] = json!(health.word());
         }
         let mut lost = Vec::new();
-        self.graph.machine(node).lost(&mut lost);
+        if let Some(members) = self.graph.members(node) {
+            members.lost(&mut lost);
+        }
         if !lost.is_empty() {
             let range = |(from, len): &(ByteOffset, ByteLen)| json!({ "from_bytes": from.0, "to_bytes": from.0 + len.0 });
             status["lost"] = lost.iter().map(range).collect();
@@ -492,8 +494,6 @@ impl Reactor {
         if let Some(maintenance) = self.maintenance_status(node) {
             status["maintenance"] = maintenance;
         }
-        let mut spaces = Vec::new();
-        self.graph.machine(node).spaces(&mut spaces);
         if !spaces.is_empty() {
             let space = |space: &TenantSpace| json!({ "number": space.number, "first": space.first.0, "bytes": space.size.0 });
             status["spaces"] = spaces.iter().map(space).collect();

@@ -92,7 +92,7 @@ impl Reactor {
         let mut bonds = Vec::new();
         for (device, children) in (0u32..).zip(&self.children) {
             for (child, &leg) in (0u8..=u8::MAX).zip(children) {
-                if self.graph.machine(device).child_use(child).is_some() {
+                if self.graph.child_use(device, child).is_some() {
                     // What is not used from the start on has left before: it is told in the status.
                     bonds.push(Bond { device, child, leg, was: ChildUse::Used, left: None });
                 }
@@ -111,7 +111,7 @@ impl Reactor {
 
     /// What a device does with one that it stands on. A leg that is given up or missing is not on its way, whatever the device is at.
     fn use_of(&self, device: u32, child: u8, leg: u32) -> Option<ChildUse> {
-        let now = self.graph.machine(device).child_use(child)?;
+        let now = self.graph.child_use(device, child)?;
         let state = self.host.legs[self.leaf_below(leg) as usize].as_ref().map(|leg| leg.state);
         let is_away = matches!(state, Some(LegState::Faulty { .. } | LegState::Missing));
         Some(if is_away && now == ChildUse::Coming { ChildUse::Out } else { now })

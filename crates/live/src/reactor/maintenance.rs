@@ -182,7 +182,7 @@ impl Reactor {
         };
         let (is_active, was) = (self.host.leg(node).state == LegState::Active, self.host.leg(node).state);
         if let Some((device, child)) = self.user_of(node).filter(|_| is_active && !is_forced)
-            && self.graph.machine(device).needs_child(child)
+            && self.graph.members(device).is_some_and(|of| of.needs_child(child))
         {
             let device = self.graph.name(device);
             return refusal(&format!(
@@ -211,9 +211,9 @@ impl Reactor {
         // The file may be in order for the server, and the device above has given it up: a write or a flush has
         // failed, or what it holds is old.
         let is_left = state == LegState::Active
-            && self.user_of(node).is_some_and(|(device, child)| {
-                self.graph.machine(device).child_use(child) == Some(ChildUse::Out)
-            });
+            && self
+                .user_of(node)
+                .is_some_and(|(device, child)| self.graph.child_use(device, child) == Some(ChildUse::Out));
         if matches!(state, LegState::Active | LegState::Returning) && !is_left {
             return Some(refusal(&format!("`{name}` is {} already", state.word())));
         }
@@ -360,7 +360,7 @@ impl Reactor {
         let mut node = leg;
         loop {
             let (parent, child) = self.only_parent(node)?;
-            if self.graph.machine(parent).child_use(child).is_some() {
+            if self.graph.child_use(parent, child).is_some() {
                 return Some((parent, child));
             }
             node = parent;
@@ -408,7 +408,7 @@ impl Reactor {
                 "`{above}` does not take `{name}`: its records are not those of `{above}`; see `replace`"
             )));
         }
-        match self.graph.machine(device).child_use(child) {
+        match self.graph.child_use(device, child) {
             Some(ChildUse::Used) => Some(json!({ "ok": true, "leg": name, "state": "active" })),
             Some(ChildUse::Out) if self.reopening.is_empty() => {
                 let why = format!("`{name}` is open, but `{above}` cannot use it before others are back");

@@ -8,7 +8,7 @@
 
 use super::Reactor;
 use super::legs::LegState;
-use nandu_base::{ByteLen, Counter, Health, LayerStats, Op, Span, TenantId, TenantShare};
+use nandu_base::{Ask, ByteLen, Counter, Health, LayerStats, Op, Span, TenantId, TenantShare};
 use std::fmt::Write;
 
 /// Upper ends of the buckets, in nanoseconds; one more takes what is longer.
@@ -122,7 +122,7 @@ fn seconds(ns: u64) -> String {
 
 impl Reactor {
     /// How everything stands, for a monitoring system.
-    pub fn metrics(&self) -> String {
+    pub fn metrics(&mut self) -> String {
         let mut page = Page(String::new());
         page.figure("info", "gauge", "The version of the server, as a label; always 1.");
         page.sample("info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -200,7 +200,10 @@ impl Reactor {
         }
     }
 
-    fn of_devices(&self, page: &mut Page) {
+    fn of_devices(&mut self, page: &mut Page) {
+        let counters =
+            (0..self.graph.len() as u32).map(|node| self.graph.report(node, Ask::Counters).counters);
+        let counters: Vec<Vec<Counter>> = counters.collect();
         let nodes = || 0..self.graph.len() as u32;
         let labels = |node: u32| [("device", self.graph.name(node)), ("kind", self.kinds[node as usize])];
         type ByOp = (&'static str, &'static str, fn(&LayerStats) -> &[u64; Op::ALL.len()]);
@@ -228,7 +231,7 @@ impl Reactor {
         }
         page.figure("device_health", "gauge", "1 for the state in which a device is.");
         for node in nodes() {
-            let Some(health) = self.graph.machine(node).health() else { continue };
+            let Some(health) = self.graph.members(node).and_then(|of| of.health()) else { continue };
             for state in HEALTHS {
                 let labels = [&labels(node)[..], &[("state", state.word())]].concat();
                 page.sample("device_health", &labels, u64::from(state == health));
@@ -247,11 +250,8 @@ impl Reactor {
             page.sample("device_maintenance_bytes", &[("device", device), ("work", work)], of);
         }
         page.figure("device_figure", "untyped", "What a device counts for itself, by name.");
-        let mut counters: Vec<Counter> = Vec::new();
-        for node in nodes() {
-            counters.clear();
-            self.graph.machine(node).counters(&mut counters);
-            for counter in &counters {
+        for (node, counters) in nodes().zip(&counters) {
+            for counter in counters {
                 let labels = [&labels(node)[..], &[("figure", counter.name)]].concat();
                 page.sample("device_figure", &labels, counter.value);
             }

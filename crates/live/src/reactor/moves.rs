@@ -35,8 +35,7 @@ impl Reactor {
         let is_active = self.host.legs[leg as usize]
             .as_ref()
             .is_some_and(|leg| leg.state == LegState::Active && !leg.is_emulated);
-        let use_of =
-            self.user_of(leg).and_then(|(device, child)| self.graph.machine(device).child_use(child));
+        let use_of = self.user_of(leg).and_then(|(device, child)| self.graph.child_use(device, child));
         is_active && use_of.is_none_or(|of| of == ChildUse::Used)
     }
 

@@ -67,7 +67,9 @@ impl Reactor {
     pub(super) fn look_at_maintenance(&mut self) {
         let (mut seen, mut all) = (Vec::new(), Vec::new());
         for node in 0..self.graph.len() as u32 {
-            self.graph.machine(node).maintenance(&mut seen);
+            if let Some(members) = self.graph.members(node) {
+                members.maintenance(&mut seen);
+            }
             all.extend(seen.drain(..).map(|maintenance| (node, maintenance)));
         }
         look(&mut self.courses, &all, self.clock.now());

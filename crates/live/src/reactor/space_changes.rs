@@ -6,7 +6,7 @@
 
 use super::Reactor;
 use super::slab::Key;
-use nandu_base::{Deal, Instant};
+use nandu_base::{Ask, Deal, Instant};
 use serde_json::{Value, json};
 
 /// A command that is not answered yet.
@@ -92,9 +92,8 @@ impl Reactor {
         }
     }
 
-    fn dealt(&self, node: u32, number: u32) -> Value {
-        let mut spaces = Vec::new();
-        self.graph.machine(node).spaces(&mut spaces);
+    fn dealt(&mut self, node: u32, number: u32) -> Value {
+        let spaces = self.graph.report(node, Ask::Spaces).spaces;
         let space = spaces.iter().find(|space| space.number == number);
         json!({
             "ok": true,

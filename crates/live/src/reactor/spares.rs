@@ -55,9 +55,9 @@ impl Reactor {
                 return;
             }
             let leg = self.spares.wanted.remove(0);
-            let is_out = self.user_of(leg).is_some_and(|(device, child)| {
-                self.graph.machine(device).child_use(child) == Some(ChildUse::Out)
-            });
+            let is_out = self
+                .user_of(leg)
+                .is_some_and(|(device, child)| self.graph.child_use(device, child) == Some(ChildUse::Out));
             if !is_out {
                 continue; // an operator was faster
             }

@@ -69,7 +69,7 @@ pub(super) fn make(options: &ServeOptions, built: &Built) -> Result<Made, ServeE
     let mut start = Start { options, built, files: Vec::new() };
     start.open_files()?;
     for (node, part) in built.parts.iter().enumerate() {
-        if part.machine.keeps_records() {
+        if part.machine.needs().keeps_records {
             start.check_members(node as u32)?;
         }
     }

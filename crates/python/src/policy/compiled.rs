@@ -5,7 +5,7 @@
 
 use super::{Object, ask};
 use nandu::replacement::{Arrival, Cause, Hit, Line, Recall, Replacement, Victim};
-use nandu::units::{Counter, Violation};
+use nandu::units::{Ask, Report, Violation};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::panic::resume_unwind;
@@ -143,13 +143,17 @@ impl Replacement for Compiled {
         ask(|py| self.object.object.call_method0(py, "bytes")?.extract(py))
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        let own: Vec<(String, u64)> = ask(|py| self.object.counters(py));
-        out.extend(own.into_iter().map(|(name, value)| Counter { name: super::kept(name), value }));
-    }
-
-    fn reset_counters(&mut self) {
-        ask(|py| self.object.object.call_method0(py, "reset_counters"));
+    fn report(&mut self, report: &mut Report) {
+        match report.ask() {
+            Ask::Counters => {
+                let own: Vec<(String, u64)> = ask(|py| self.object.counters(py));
+                own.into_iter().for_each(|(name, value)| report.put(super::kept(name), value));
+            }
+            Ask::Anew => {
+                ask(|py| self.object.object.call_method0(py, "reset_counters"));
+            }
+            _ => {}
+        }
     }
 
     fn check(&self, lines: &[Line]) -> Result<(), Violation> {

@@ -6,7 +6,7 @@ use nandu::replacement::{
     Accesses, AnyReplacement, Arrival, Cause, Hashed, Hit, Line, LineMap, LineOf, Needs, PageCache,
     PageResult, Recall, Replacement, Replacements, Room, Victim, each_once, run_policy,
 };
-use nandu::units::{BuildError, Counter, Violation};
+use nandu::units::{Ask, BuildError, Report, Violation};
 use nandu::{Declaration, Policy};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -270,13 +270,17 @@ impl Replacement for Instance {
         ask(|py| self.object.object.call_method0(py, "bytes")?.extract(py))
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        let own: Vec<(String, u64)> = ask(|py| self.object.counters(py));
-        out.extend(own.into_iter().map(|(name, value)| Counter { name: kept(name), value }));
-    }
-
-    fn reset_counters(&mut self) {
-        ask(|py| self.object.object.call_method0(py, "reset_counters"));
+    fn report(&mut self, report: &mut Report) {
+        match report.ask() {
+            Ask::Counters => {
+                let own: Vec<(String, u64)> = ask(|py| self.object.counters(py));
+                own.into_iter().for_each(|(name, value)| report.put(kept(name), value));
+            }
+            Ask::Anew => {
+                ask(|py| self.object.object.call_method0(py, "reset_counters"));
+            }
+            _ => {}
+        }
     }
 
     fn check(&self, lines: &[Line]) -> Result<(), Violation> {

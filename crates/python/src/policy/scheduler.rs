@@ -7,7 +7,7 @@ use nandu::replacement::{Hashed, LineMap};
 use nandu::scheduler::{
     AnyScheduler, Class as OpClass, Entry, Given, Next, Parts, PendingRequests, Scheduler, Schedulers, queue,
 };
-use nandu::units::{Counter, Instant, Machine, Span, TenantId};
+use nandu::units::{Ask, Instant, Machine, Report, Span, TenantId};
 use nandu::{Declaration, Policy};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -169,12 +169,16 @@ impl Scheduler for Instance {
         ask(|py| self.object.object.call_method1(py, "set_weight", (tenant.0, weight)));
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        let own: Vec<(String, u64)> = ask(|py| self.object.counters(py));
-        out.extend(own.into_iter().map(|(name, value)| Counter { name: kept(name), value }));
-    }
-
-    fn reset_counters(&mut self) {
-        ask(|py| self.object.object.call_method0(py, "reset_counters"));
+    fn report(&mut self, report: &mut Report) {
+        match report.ask() {
+            Ask::Counters => {
+                let own: Vec<(String, u64)> = ask(|py| self.object.counters(py));
+                own.into_iter().for_each(|(name, value)| report.put(kept(name), value));
+            }
+            Ask::Anew => {
+                ask(|py| self.object.object.call_method0(py, "reset_counters"));
+            }
+            _ => {}
+        }
     }
 }

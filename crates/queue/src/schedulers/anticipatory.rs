@@ -18,7 +18,7 @@
 use super::think::ThinkTimes;
 use super::{Given, Next, Scheduler, SchedulerOptions};
 use crate::pending::{Class, Entry, PendingRequests};
-use nandu_base::{ByteLen, Counter, Declared, Instant, Span, TenantId};
+use nandu_base::{ByteLen, Declared, Instant, Report, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -191,13 +191,9 @@ impl Scheduler for Anticipatory {
         }
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "anticipations", value: self.waits });
-        out.push(Counter { name: "anticipation_hits", value: self.hits });
-    }
-
-    fn reset_counters(&mut self) {
-        (self.waits, self.hits) = (0, 0);
+    fn report(&mut self, report: &mut Report) {
+        report.count("anticipations", &mut self.waits);
+        report.count("anticipation_hits", &mut self.hits);
     }
 }
 

@@ -13,7 +13,7 @@ use super::turns::{By, Turns};
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::order::{Order, OrderConfig};
 use crate::pending::PendingRequests;
-use nandu_base::{Counter, Declared, Instant, Span, TenantId};
+use nandu_base::{Declared, Instant, Report, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -97,12 +97,8 @@ impl Scheduler for Cffq {
         self.weights.set(tenant, weight);
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "turns", value: self.turns.given });
-    }
-
-    fn reset_counters(&mut self) {
-        self.turns.given = 0;
+    fn report(&mut self, report: &mut Report) {
+        report.count("turns", &mut self.turns.given);
     }
 }
 

@@ -32,7 +32,7 @@ use super::turns::{By, Turns};
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::order::{Order, OrderConfig};
 use crate::pending::{Class, Entry, PendingRequests};
-use nandu_base::{Counter, Declared, Instant, Span, TenantId};
+use nandu_base::{Declared, Instant, Report, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -288,14 +288,10 @@ impl Scheduler for Cfq {
         self.sum = self.weights.sum();
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "turns", value: self.turns.given });
-        out.push(Counter { name: "idle_waits", value: self.idled });
-        out.push(Counter { name: "turns_preempted", value: self.preempted });
-    }
-
-    fn reset_counters(&mut self) {
-        (self.turns.given, self.idled, self.preempted) = (0, 0, 0);
+    fn report(&mut self, report: &mut Report) {
+        report.count("turns", &mut self.turns.given);
+        report.count("idle_waits", &mut self.idled);
+        report.count("turns_preempted", &mut self.preempted);
     }
 }
 

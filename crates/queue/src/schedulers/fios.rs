@@ -16,7 +16,7 @@
 use super::think::ThinkTimes;
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::pending::{Class, Entry, PendingRequests};
-use nandu_base::{Counter, Declared, Instant, Span, TenantId};
+use nandu_base::{Declared, Instant, Report, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -153,12 +153,8 @@ impl Scheduler for Fios {
         self.weights.set(tenant, weight);
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "epochs", value: self.epochs });
-    }
-
-    fn reset_counters(&mut self) {
-        self.epochs = 0;
+    fn report(&mut self, report: &mut Report) {
+        report.count("epochs", &mut self.epochs);
     }
 }
 

@@ -20,7 +20,7 @@ use super::{Given, Next, Scheduler, SchedulerOptions, Weights, scaled};
 use crate::order::{Order, OrderConfig};
 use crate::pending::{Class, Entry, PendingRequests};
 use crate::set::Set;
-use nandu_base::{Counter, Declared, Instant, Span, TenantId};
+use nandu_base::{Declared, Instant, Report, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -182,12 +182,8 @@ impl Scheduler for FlashFq {
         self.weights.set(tenant, weight);
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "throttled_dispatches", value: self.throttled });
-    }
-
-    fn reset_counters(&mut self) {
-        self.throttled = 0;
+    fn report(&mut self, report: &mut Report) {
+        report.count("throttled_dispatches", &mut self.throttled);
     }
 }
 

@@ -32,7 +32,7 @@ pub use options::{AnyScheduler, Given, POLICIES, SchedulerConfig, SchedulerOptio
 pub use vssd::{Vssd, VssdConfig};
 
 use crate::pending::{Entry, PendingRequests};
-use nandu_base::{Counter, Instant, TenantId};
+use nandu_base::{Instant, Report, TenantId};
 
 /// What a scheduler answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,11 +76,8 @@ pub trait Scheduler: Send + 'static {
     /// The weight of a tenant is another from here on; at least 1. Nothing to do for who knows no weights.
     fn set_weight(&mut self, _tenant: TenantId, _weight: u16) {}
 
-    /// Its own figures.
-    fn counters(&self, _out: &mut Vec<Counter>) {}
-
-    /// Counts anew.
-    fn reset_counters(&mut self) {}
+    /// Puts its figures into the report, or begins to count anew, as the report asks.
+    fn report(&mut self, _report: &mut Report) {}
 }
 
 /// Weights of the tenants, SYSTEM first. At least 1 each.

@@ -4,7 +4,7 @@
 use super::{Next, Scheduler};
 use crate::cost::CostConfig;
 use crate::pending::{Class, Entry, PendingRequests};
-use nandu_base::{Instant, ReqId, Rng, Span, TenantId};
+use nandu_base::{Ask, Instant, Report, ReqId, Rng, Span, TenantId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -107,10 +107,10 @@ impl<S: Scheduler> Rig<S> {
     }
 
     /// Its figures by name.
-    pub fn scheduler_counters(&self) -> BTreeMap<&'static str, u64> {
-        let mut out = Vec::new();
-        self.scheduler.counters(&mut out);
-        out.into_iter().map(|c| (c.name, c.value)).collect()
+    pub fn scheduler_counters(&mut self) -> BTreeMap<&'static str, u64> {
+        let mut report = Report::new(Ask::Counters);
+        self.scheduler.report(&mut report);
+        report.counters.into_iter().map(|c| (c.name, c.value)).collect()
     }
 
     /// Serves `requests` requests; the cost that was served for each tenant.

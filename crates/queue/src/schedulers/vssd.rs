@@ -25,7 +25,7 @@
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::pending::{Entry, PendingRequests};
 use crate::set::Set;
-use nandu_base::{Counter, Declared, Instant, Span, TenantId};
+use nandu_base::{Declared, Instant, Report, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -230,12 +230,8 @@ impl Scheduler for Vssd {
         self.weights.set(tenant, weight);
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "credit_renewals", value: self.renewals });
-    }
-
-    fn reset_counters(&mut self) {
-        self.renewals = 0;
+    fn report(&mut self, report: &mut Report) {
+        report.count("credit_renewals", &mut self.renewals);
     }
 }
 

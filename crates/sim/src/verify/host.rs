@@ -3,7 +3,6 @@
 use super::ledger::Ledger;
 use super::oracle::Asked;
 use super::panics::caught;
-use super::watch::injects;
 use crate::engine::Sink;
 use crate::metrics::Metrics;
 use crate::replay::{Go, Host, Progress, number_of, source_of};
@@ -147,7 +146,7 @@ pub fn run_verified<R: Into<Go>>(
         capacity += len.next_multiple_of(1 << 20);
     }
     let bases = options.workloads.iter().map(|w| starts[w.export]).collect();
-    let may_fail = built.parts.iter().any(|part| injects(&*part.machine));
+    let may_fail = built.parts.iter().any(|part| part.machine.needs().injects_faults);
     drop(built);
     let goes =
         |change: &Change| matches!(change.what, Changed::Space(_, Deal::Resize { .. } | Deal::Remove { .. }));

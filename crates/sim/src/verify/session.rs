@@ -17,7 +17,7 @@ use super::case::{Case, Close, Ground, Step, Tear, What, When};
 use super::judge::Judge;
 use super::oracle::{Asked, Oracle};
 use super::plan::Plan;
-use super::watch::{Watch, check_charges, injects, redundancy};
+use super::watch::{Watch, check_charges, redundancy};
 use crate::engine::{Engine, Media, Submission};
 use nandu_base::{
     ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenOptions, Payload, Rng, Span,
@@ -352,7 +352,7 @@ impl<'a> Session<'a> {
     /// Looks at what the last event has done.
     fn look(&mut self) -> Result<(), Broken> {
         let now = self.engine.now();
-        let exposed = self.watch.look(&self.engine.graph, &self.roots);
+        let exposed = self.watch.look(&mut self.engine.graph, &self.roots);
         let sink = self.engine.sink();
         if exposed {
             sink.note(now, || "a device has lost what was not flushed".into());
@@ -377,7 +377,7 @@ impl<'a> Session<'a> {
             );
             // A cache above says of a flush that what it held could not be written.
             let says_worn = kind == ErrorKind::ReadOnly || op == Op::Flush && kind == ErrorKind::WriteFailed;
-            let is_worn = says_worn && Watch::is_worn_out(&self.engine.graph);
+            let is_worn = says_worn && Watch::is_worn_out(&mut self.engine.graph);
             let given_up = kind == ErrorKind::Lost && self.watch.has_missed();
             let is_explained = || self.roots.iter().any(|&root| self.watch.explains(root));
             if !is_worn && (never || !given_up && !is_explained()) {
@@ -393,15 +393,15 @@ impl<'a> Session<'a> {
     }
 
     /// What a volatile cache above a worn-out drive holds cannot be written, and is told of at the next flush only.
-    fn may_lose_what_is_cached(&self) -> bool {
-        self.watch.has_faults() && Watch::is_worn_out(&self.engine.graph)
+    fn may_lose_what_is_cached(&mut self) -> bool {
+        self.watch.has_faults() && Watch::is_worn_out(&mut self.engine.graph)
     }
 
     fn check(&mut self) -> Result<(), Broken> {
         self.engine.graph.check()?;
         self.watch.check_order(&self.engine.graph)?;
-        self.watch.check_scrubs(&self.engine.graph)?;
-        check_charges(&self.engine.graph)
+        self.watch.check_scrubs(&mut self.engine.graph)?;
+        check_charges(&mut self.engine.graph)
     }
 
     fn submit(&mut self, export: usize, asked: Asked) -> Result<(), Broken> {
@@ -538,7 +538,7 @@ fn keeps_writes(built: &Built) -> bool {
 fn may_fail(built: &Built, node: u32) -> bool {
     let part = &built.parts[node as usize];
     let members = redundancy(&*part.machine, part.children.len()).members;
-    injects(&*part.machine) || members.iter().any(|child| may_fail(built, part.children[child]))
+    part.machine.needs().injects_faults || members.iter().any(|child| may_fail(built, part.children[child]))
 }
 
 /// The machines that stand on `ground`. Each session draws its faults anew.

@@ -9,8 +9,8 @@
 
 use super::judge::ASIDE;
 use nandu_base::{
-    Absence, ChildUse, Children, Counter, EnergyPart, Instant, Machine, Redundancy, Request, Resource, Span,
-    State, Violation, Work,
+    Absence, Ask, ChildUse, Children, Counter, EnergyPart, Instant, Machine, Redundancy, Request, Resource,
+    Span, State, Violation, Work,
 };
 use nandu_stack::{Built, BuiltPart, Graph};
 
@@ -35,16 +35,9 @@ struct Node {
     injects: bool,
 }
 
-/// Whether a machine injects faults: it counts them.
-pub(super) fn injects(machine: &dyn Machine) -> bool {
-    let mut counters = Vec::new();
-    machine.counters(&mut counters);
-    Counter::find(&counters, "injected_errors").is_some()
-}
-
 /// What a machine with so many children says of them.
 pub(super) fn redundancy(machine: &dyn Machine, children: usize) -> Redundancy {
-    machine.redundancy().unwrap_or_else(|| Redundancy::none(children))
+    machine.members().and_then(|of| of.redundancy()).unwrap_or_else(|| Redundancy::none(children))
 }
 
 impl Node {
@@ -84,7 +77,6 @@ pub(super) struct Watch {
     nodes: Vec<Node>,
     has_faults: bool,
     has_missed: bool,
-    counters: Vec<Counter>,
 }
 
 impl Watch {
@@ -97,17 +89,17 @@ impl Watch {
                 struck: false,
                 losses: 0,
                 strikes: 0,
-                speaks: part.machine.redundancy().is_some(),
+                speaks: part.machine.members().is_some_and(|of| of.redundancy().is_some()),
                 redundancy: match said.bears_a_loss() {
                     true => Redundancy { complete: Children::NONE, absence: Absence::None, ..said },
                     false => said,
                 },
                 shaken: false,
-                injects: injects(&*part.machine),
+                injects: part.machine.needs().injects_faults,
             }
         };
         let nodes: Vec<Node> = built.parts.iter().map(node).collect();
-        Watch { has_faults: nodes.iter().any(|n| n.injects), nodes, has_missed: false, counters: Vec::new() }
+        Watch { has_faults: nodes.iter().any(|n| n.injects), nodes, has_missed: false }
     }
 
     /// Devices that bear a loss.
@@ -211,11 +203,10 @@ impl Watch {
     }
 
     /// Nothing changes by itself here: a scrub that finds a difference has found a fault of the array.
-    pub fn check_scrubs(&mut self, graph: &Graph) -> Result<(), Violation> {
+    pub fn check_scrubs(&mut self, graph: &mut Graph) -> Result<(), Violation> {
         for at in self.redundant().map(|(at, _)| at).collect::<Vec<_>>() {
-            self.counters.clear();
-            graph.machine(at).counters(&mut self.counters);
-            let differing = Counter::of(&self.counters, "scrub_differing_blocks");
+            let counters = graph.report(at, Ask::Counters).counters;
+            let differing = Counter::of(&counters, "scrub_differing_blocks");
             if differing > 0 {
                 let what = format!("a scrub of {} finds {differing} blocks that differ", graph.name(at));
                 return Err(Violation { invariant: "scrub_compares_current", what });
@@ -245,7 +236,7 @@ impl Watch {
     }
 
     /// Looks at the machines. True when something was lost that the host may miss at one of `roots`.
-    pub fn look(&mut self, graph: &Graph, roots: &[u32]) -> bool {
+    pub fn look(&mut self, graph: &mut Graph, roots: &[u32]) -> bool {
         if !self.has_faults {
             self.listen(graph);
             return false;
@@ -266,12 +257,11 @@ impl Watch {
         any && roots.iter().any(|&root| fresh[root as usize].loss)
     }
 
-    fn look_at_fault(&mut self, graph: &Graph, at: usize) -> Fresh {
-        self.counters.clear();
-        graph.machine(at as u32).counters(&mut self.counters);
-        let losses = Counter::of(&self.counters, "losses");
+    fn look_at_fault(&mut self, graph: &mut Graph, at: usize) -> Fresh {
+        let counters = graph.report(at as u32, Ask::Counters).counters;
+        let losses = Counter::of(&counters, "losses");
         // A write that was stored wrong shows later, as an error of the checksums above, or not at all.
-        let errors = Counter::of(&self.counters, "injected_errors") + Counter::of(&self.counters, "flips");
+        let errors = Counter::of(&counters, "injected_errors") + Counter::of(&counters, "flips");
         let node = &mut self.nodes[at];
         let fresh = Fresh { loss: losses > node.losses, strike: losses + errors > node.strikes };
         (node.losses, node.strikes) = (losses, losses + errors);
@@ -294,13 +284,9 @@ impl Watch {
     }
 
     /// Whether a drive is worn out: it refuses all changes.
-    pub fn is_worn_out(graph: &Graph) -> bool {
-        let mut counters = Vec::new();
-        (0..graph.len() as u32).any(|node| {
-            counters.clear();
-            graph.machine(node).counters(&mut counters);
-            counters.iter().any(|counter| counter.name == "is_worn_out" && counter.value == 1)
-        })
+    pub fn is_worn_out(graph: &mut Graph) -> bool {
+        let nodes = graph.len() as u32;
+        (0..nodes).any(|node| graph.report(node, Ask::Counters).counter("is_worn_out") == Some(1))
     }
 
     /// Whether any fault has struck.
@@ -316,7 +302,7 @@ impl Watch {
 
     /// What a device that bears a loss says of its children now.
     fn said(graph: &Graph, device: u32) -> Redundancy {
-        graph.machine(device).redundancy().expect("it has said so before")
+        graph.members(device).and_then(|of| of.redundancy()).expect("it has said so before")
     }
 
     /// Whether nothing is lost, under way or left to do at a device: what its members hold agrees.
@@ -336,17 +322,16 @@ impl Watch {
 
     /// Whether a device uses all its members.
     pub fn uses_all(graph: &Graph, device: u32) -> bool {
-        let uses = |child| graph.machine(device).child_use(child as u8) == Some(ChildUse::Used);
+        let child_use = |child| graph.members(device).and_then(|of| of.child_use(child as u8));
+        let uses = |child| child_use(child) == Some(ChildUse::Used);
         Watch::said(graph, device).members.iter().all(uses)
     }
 }
 
 /// I-13: what was charged for each resource of each machine adds up to its busy time.
-pub(crate) fn check_charges(graph: &Graph) -> Result<(), Violation> {
-    let mut busy: Vec<(Resource, Span, u32)> = Vec::new();
+pub(crate) fn check_charges(graph: &mut Graph) -> Result<(), Violation> {
     for node in 0..graph.len() as u32 {
-        busy.clear();
-        graph.machine(node).busy(&mut busy);
+        let busy = graph.report(node, Ask::Busy).busy;
         for resource in Resource::ALL {
             let mine = busy.iter().filter(|b| b.0 == resource).fold(Span::ZERO, |sum, b| sum + b.1);
             let charged = graph.charges(node).busy(resource);
@@ -365,9 +350,8 @@ pub(crate) fn check_charges(graph: &Graph) -> Result<(), Violation> {
 }
 
 /// I-13: the account of energy agrees with what was charged. That it agrees with what a machine counts is its own check.
-fn check_energy(graph: &Graph, node: u32) -> Result<(), Violation> {
-    let mut parts: Vec<EnergyPart> = Vec::new();
-    graph.machine(node).energy(Instant::ZERO, Instant::ZERO, &mut parts);
+fn check_energy(graph: &mut Graph, node: u32) -> Result<(), Violation> {
+    let parts = graph.report(node, Ask::Energy { from: Instant::ZERO, to: Instant::ZERO }).energy;
     let broken =
         |what: String| Violation { invariant: "I-13", what: format!("{}: {what}", graph.name(node)) };
     if let Some(part) = parts.iter().find(|part| !part.is_sound()) {

@@ -26,9 +26,11 @@ impl Graph {
         now: Instant,
         driver: &mut D,
     ) -> Result<(), AdminError> {
-        let mut result = Ok(());
+        let mut result = Err(AdminError::Unknown);
         let step = self.call_alone(node, now, |me, cx| {
-            result = me.machine.admin(admin, cx);
+            if let Some(obeys) = me.machine.administer() {
+                result = obeys.admin(admin, cx);
+            }
             Step::Idle
         });
         self.follow(node, step, now, driver);
@@ -45,7 +47,10 @@ impl Graph {
     ) {
         for node in 0..self.nodes.len() as u32 {
             if self.life[node as usize] == Life::Started {
-                let step = self.call_alone(node, now, |me, cx| me.machine.share_changed(tenant, share, cx));
+                let step = self.call_alone(node, now, |me, cx| match me.machine.administer() {
+                    Some(obeys) => obeys.share_changed(tenant, share, cx),
+                    None => Step::Idle,
+                });
                 self.follow(node, step, now, driver);
             }
         }
@@ -54,7 +59,7 @@ impl Graph {
     /// Changes the space that tenants have inside one device.
     ///
     /// # Errors
-    /// As [`Machine::deal`](nandu_base::Machine::deal).
+    /// As [`Administer::deal`](nandu_base::Administer::deal).
     pub fn deal<D: Driver>(
         &mut self,
         node: u32,
@@ -64,7 +69,9 @@ impl Graph {
     ) -> Result<Dealt, DealError> {
         let mut dealt = Err(DealError::Fixed);
         let step = self.call_alone(node, now, |me, cx| {
-            dealt = me.machine.deal(deal, cx);
+            if let Some(obeys) = me.machine.administer() {
+                dealt = obeys.deal(deal, cx);
+            }
             Step::Idle
         });
         self.follow(node, step, now, driver);

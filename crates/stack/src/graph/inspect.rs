@@ -2,8 +2,8 @@
 
 use super::Graph;
 use nandu_base::{
-    ByteLen, ByteOffset, ChargeTable, Instant, LayerStats, Limits, Machine, Op, OpenError, Peek, Span,
-    TenantStats, Violation,
+    Ask, ByteLen, ByteOffset, ChargeTable, ChildUse, Instant, LayerStats, Limits, Machine, Members, Op,
+    OpenError, Peek, Report, Span, TenantStats, Violation,
 };
 
 impl Graph {
@@ -25,6 +25,21 @@ impl Graph {
     /// A machine.
     pub fn machine(&self, node: u32) -> &dyn Machine {
         &*self.nodes[node as usize].machine
+    }
+
+    /// What a machine says of its children, if it says anything.
+    pub fn members(&self, node: u32) -> Option<&dyn Members> {
+        self.machine(node).members()
+    }
+
+    /// What a machine does with one of its children, if it is built to do without some.
+    pub fn child_use(&self, node: u32, child: u8) -> Option<ChildUse> {
+        self.members(node)?.child_use(child)
+    }
+
+    /// The figures of a machine. Nothing changes, unless the report asks for it.
+    pub fn report(&mut self, node: u32, ask: Ask) -> Report {
+        Report::of(&mut *self.nodes[node as usize].machine, ask)
     }
 
     /// What a machine can take.
@@ -77,7 +92,7 @@ impl Graph {
         let index = node as usize;
         let asked = &self.nodes[index];
         let peek = Peek::new(&self.nodes[..index], &asked.children, now);
-        asked.machine.expected_latency(op, offset, len, &peek)
+        asked.machine.advise().map_or(Span::ZERO, |of| of.expected_latency(op, offset, len, &peek))
     }
 
     /// Lets the machines warm what a request that will come soon needs.
@@ -92,6 +107,6 @@ impl Graph {
 
     /// How many requests ahead the machines want to be told what comes.
     pub fn foresight(&self) -> u32 {
-        self.nodes.iter().map(|node| node.machine.foresight()).max().unwrap_or(0)
+        self.nodes.iter().map(|node| node.machine.needs().foresight).max().unwrap_or(0)
     }
 }

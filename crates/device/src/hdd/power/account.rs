@@ -1,7 +1,7 @@
 //! What a disk reports of its power states: energy, times, starts.
 
 use super::Power;
-use nandu_base::{Counter, EnergyPart, Instant, MicroWatts, Span};
+use nandu_base::{EnergyPart, Instant, MicroWatts, Report, Span};
 
 impl Power {
     /// Energy so far, in nJ.
@@ -47,25 +47,27 @@ impl Power {
         }
     }
 
-    /// Reports times, starts and energy.
-    pub fn counters(&self, out: &mut Vec<Counter>) {
-        let levels = |stops: bool| {
-            let there = self.spec.rest.iter().zip(&self.times.there);
-            there.filter(|(level, _)| level.stops == stops).fold(Span::ZERO, |sum, (_, &t)| sum + t).0
-        };
-        let ways = self.times.enter.iter().chain(&self.times.leave).fold(Span::ZERO, |sum, &t| sum + t);
-        for (name, value) in [
-            ("seek_ns", self.times.seek.0),
-            ("transfer_ns", self.times.transfer.0),
-            ("idle_ns", self.times.idle.0),
-            ("low_power_idle_ns", levels(false)),
-            ("standby_ns", levels(true)),
-            ("power_transition_ns", ways.0),
-            ("spin_ups", self.starts),
-            ("head_loads", self.unloads),
-            ("energy_nj", self.energy_nj()),
-        ] {
-            out.push(Counter { name, value });
+    /// Puts in times, starts and energy, or counts them anew.
+    pub fn report(&mut self, report: &mut Report) {
+        if report.wants_counters() {
+            let levels = |stops: bool| {
+                let there = self.spec.rest.iter().zip(&self.times.there);
+                there.filter(|(level, _)| level.stops == stops).fold(Span::ZERO, |sum, (_, &t)| sum + t).0
+            };
+            let ways = self.times.enter.iter().chain(&self.times.leave).fold(Span::ZERO, |sum, &t| sum + t);
+            report.put("seek_ns", self.times.seek.0);
+            report.put("transfer_ns", self.times.transfer.0);
+            report.put("idle_ns", self.times.idle.0);
+            report.put("low_power_idle_ns", levels(false));
+            report.put("standby_ns", levels(true));
+            report.put("power_transition_ns", ways.0);
+            report.put("spin_ups", self.starts);
+            report.put("head_loads", self.unloads);
+            report.put("energy_nj", self.energy_nj());
+        }
+        report.energy(|from, to, out| self.account(from, to, out));
+        if report.begins_anew() {
+            self.reset();
         }
     }
 }

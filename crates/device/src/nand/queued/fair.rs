@@ -304,11 +304,6 @@ impl Fair {
         &mut *self.scheduler
     }
 
-    /// The same, to be asked.
-    pub fn asked(&self) -> &dyn Scheduler {
-        &*self.scheduler
-    }
-
     /// Whether the counts of what is pending agree.
     pub fn is_sound(&self) -> bool {
         self.pending.is_sound()

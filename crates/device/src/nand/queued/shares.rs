@@ -2,7 +2,7 @@
 
 use super::Queued;
 use super::fair::{Coming, Costs, Fair};
-use nandu_base::{Counter, Instant, Span, TenantId, Violation};
+use nandu_base::{Counter, Instant, Report, Span, TenantId, Violation};
 use nandu_queue::schedulers::Scheduler;
 use nandu_queue::tally::Tally;
 
@@ -65,33 +65,26 @@ impl Queued {
 
     /// Reads that went before an older operation, where a die has one line; figures of the schedulers of all dies together, and what
     /// tenants were given: an operation counts as a request.
-    pub fn share_counters(&self, out: &mut Vec<Counter>) {
+    pub fn report_shares(&mut self, report: &mut Report) {
         if self.has_lines && self.costs.is_none() {
-            let value = self.dies.iter().map(|die| die.line.bypasses).sum();
-            out.push(Counter { name: "read_bypasses", value });
+            report.put("read_bypasses", self.dies.iter().map(|die| die.line.bypasses).sum());
         }
-        let from = out.len();
-        let mut own = Vec::new();
-        for fair in self.dies.iter().filter_map(|die| die.fair.as_ref()) {
-            fair.asked().counters(&mut own);
-            for Counter { name, value } in own.drain(..) {
-                match out[from..].iter_mut().find(|counter| counter.name == name) {
+        self.dies.iter_mut().for_each(|die| report.restart(&mut die.line.bypasses));
+        let from = report.counters.len();
+        for fair in self.dies.iter_mut().filter_map(|die| die.fair.as_mut()) {
+            let mut own = Report::new(report.ask());
+            fair.scheduler().report(&mut own);
+            for Counter { name, value } in own.counters {
+                match report.counters[from..].iter_mut().find(|counter| counter.name == name) {
                     Some(counter) => counter.value += value,
-                    None => out.push(Counter { name, value }),
+                    None => report.put(name, value),
                 }
             }
+            if report.begins_anew() {
+                fair.reset_idle_time();
+            }
         }
-        self.tally.counters(out);
-    }
-
-    /// Counts anew.
-    pub fn reset_share_counters(&mut self) {
-        self.tally.reset();
-        self.dies.iter_mut().for_each(|die| die.line.bypasses = 0);
-        for fair in self.dies.iter_mut().filter_map(|die| die.fair.as_mut()) {
-            fair.scheduler().reset_counters();
-            fair.reset_idle_time();
-        }
+        self.tally.report(report);
     }
 
     /// Until when the scheduler of a die had said, before the operation that begins now, that it would idle.

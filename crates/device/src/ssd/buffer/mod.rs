@@ -38,7 +38,7 @@ mod slots;
 use super::Ssd;
 use crate::write_buffer::{Held, Link};
 use nandu_base::{
-    BuildContext, Counter, Cx, ErrorKind, Flags, Instant, Op, Phase, ReqId, Resource, Span, Step, TimerKey,
+    BuildContext, Cx, ErrorKind, Flags, Instant, Op, Phase, Report, ReqId, Resource, Span, Step, TimerKey,
     Work,
 };
 use nandu_ftl::mapping::Mapping;
@@ -203,26 +203,18 @@ impl Buffer {
         u64::from(self.plan.capacity) * page
     }
 
-    pub fn link_busy(&self) -> Span {
-        self.plan.link.busy
-    }
-
-    pub fn reset_counters(&mut self) {
-        self.count = Counts::default();
-        self.plan.link.busy = Span::ZERO;
-    }
-
-    pub fn counters(&self, out: &mut Vec<Counter>) {
-        let c = &self.count;
-        let mut put = |name, value| out.push(Counter { name, value });
-        put("buffer_pages", u64::from(self.slots.used()));
-        put("buffer_pages_read", c.pages_read);
-        put("buffer_pages_replaced", c.pages_replaced);
-        put("buffer_pages_trimmed", c.pages_trimmed);
-        put("buffer_pages_programmed", c.pages_written);
-        put("write_stalls", c.writes_held);
-        put("write_stall_max_ns", c.longest_hold.0);
-        put("write_stall_ns", c.held.0);
+    /// Puts in its figures, or counts them anew.
+    pub fn report(&mut self, report: &mut Report) {
+        report.put("buffer_pages", u64::from(self.slots.used()));
+        let c = &mut self.count;
+        report.count("buffer_pages_read", &mut c.pages_read);
+        report.count("buffer_pages_replaced", &mut c.pages_replaced);
+        report.count("buffer_pages_trimmed", &mut c.pages_trimmed);
+        report.count("buffer_pages_programmed", &mut c.pages_written);
+        report.count("write_stalls", &mut c.writes_held);
+        report.count("write_stall_max_ns", &mut c.longest_hold);
+        report.count("write_stall_ns", &mut c.held);
+        report.busy(Resource::Device, &mut self.plan.link.busy, 1);
     }
 
     pub fn check(&self) -> Result<(), nandu_base::Violation> {

@@ -2,7 +2,7 @@
 
 use super::run::Placed;
 use super::{Executor, Given, Pieces, Run, Tally};
-use nandu_base::{Counter, Cx, Instant, Oob, Overlay, ReqId, Resource, Step, TenantId, Work};
+use nandu_base::{Cx, Instant, Oob, Overlay, Report, ReqId, Resource, Step, TenantId, Work};
 use nandu_ftl::mapping::Tp;
 use nandu_ftl::plan::Flash;
 use nandu_ftl::plan::flash::{After, Awaited, Copying, Erasing, Job, Programming, Reading};
@@ -320,7 +320,7 @@ impl Flash for Executor {
     }
 
     #[inline(always)]
-    fn slc_counters(&self, out: &mut Vec<Counter>) {
-        Executor::slc_counters(self, out)
+    fn report_slc(&mut self, report: &mut Report) {
+        Executor::report_slc(self, report)
     }
 }

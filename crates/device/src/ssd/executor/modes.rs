@@ -2,7 +2,7 @@
 
 use super::Executor;
 use crate::nand::queued::{Job, Node};
-use nandu_base::{Counter, Span};
+use nandu_base::{Report, Span};
 
 /// What happened in SLC mode since the counters were reset.
 #[derive(Clone, Copy, Default, Debug)]
@@ -22,14 +22,14 @@ impl Executor {
     }
 
     /// The figures.
-    pub fn slc_counters(&self, out: &mut Vec<Counter>) {
-        let Some(modes) = &self.modes else { return };
-        let mut put = |name, value| out.push(Counter { name, value });
-        put("slc_pages_written", modes.pages_written);
-        put("slc_pages_read", modes.pages_read);
-        put("slc_pages_folded", modes.pages_folded);
-        put("slc_blocks_folded", modes.blocks_folded);
-        put("slc_fold_ns", modes.fold_time.0);
+    pub fn report_slc(&mut self, report: &mut Report) {
+        let Some(modes) = &mut self.modes else { return };
+        report.put("slc_pages_written", modes.pages_written);
+        report.put("slc_pages_read", modes.pages_read);
+        report.put("slc_pages_folded", modes.pages_folded);
+        report.put("slc_blocks_folded", modes.blocks_folded);
+        report.put("slc_fold_ns", modes.fold_time.0);
+        report.restart(modes);
     }
 
     /// Counts a page that is read or programmed in SLC mode.

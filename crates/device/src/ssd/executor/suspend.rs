@@ -2,7 +2,7 @@
 
 use super::{Executor, Usage};
 use crate::nand::queued::{Job, NEVER, NONE, Node, Running};
-use nandu_base::{Counter, Cx, Instant, Span, TenantId, TimerKey, Work};
+use nandu_base::{Cx, Instant, Report, Span, TenantId, TimerKey, Work};
 use nandu_ftl::BlockId;
 
 impl Executor {
@@ -114,14 +114,14 @@ impl Executor {
         }
     }
 
-    pub fn suspension_counters(&self, out: &mut Vec<Counter>) {
+    pub fn report_suspensions(&mut self, report: &mut Report) {
         if self.queue.suspending().is_none() {
             return;
         }
-        let c = &self.queue.suspensions;
-        let mut put = |name, value| out.push(Counter { name, value });
-        put("programs_suspended", c.programs);
-        put("erases_suspended", c.erases);
-        put("reads_in_suspensions", c.reads);
+        let c = &mut self.queue.suspensions;
+        report.put("programs_suspended", c.programs);
+        report.put("erases_suspended", c.erases);
+        report.put("reads_in_suspensions", c.reads);
+        report.restart(c);
     }
 }

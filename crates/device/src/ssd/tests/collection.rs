@@ -1,7 +1,7 @@
 //! Collection policies, their pace and place, collection while idle, and wear, against the same model.
 
 use super::*;
-use nandu_base::{ErrorKind, Ratio};
+use nandu_base::{Ask, ErrorKind, Ratio};
 
 /// Every way to collect that has an option.
 const WAYS: [&str; 10] = [
@@ -51,9 +51,8 @@ fn every_way_to_collect_agrees_with_the_model() {
     }
 }
 
-pub(super) fn counter(bench: &Bench, name: &str) -> u64 {
-    let mut counters = Vec::new();
-    bench.machine.counters(&mut counters);
+pub(super) fn counter(bench: &mut Bench, name: &str) -> u64 {
+    let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
     counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
 }
 
@@ -82,28 +81,33 @@ fn worn(options: &str, pages: u64) -> Bench {
 #[test]
 fn static_levelling_keeps_the_spread_where_it_is_asked_to() {
     // One page in twelve is ever written again: without levelling the others' blocks are never erased.
-    let off = worn("wear = { static_wl_threshold = 0 }\n", 40_000);
-    assert_eq!(counter(&off, "erase_count_min"), 0);
-    assert_eq!(counter(&off, "wl_blocks_relocated"), 0);
-    let unlevelled = counter(&off, "erase_count_max");
+    let mut off = worn("wear = { static_wl_threshold = 0 }\n", 40_000);
+    assert_eq!(counter(&mut off, "erase_count_min"), 0);
+    assert_eq!(counter(&mut off, "wl_blocks_relocated"), 0);
+    let unlevelled = counter(&mut off, "erase_count_max");
     // Cold data that moves to any block may move again soon; on a worn one it stays.
     for (order, most) in [("fifo", unlevelled / 4), ("least-worn", 12)] {
-        let on = worn(
+        let mut on = worn(
             &format!(
                 "wear = {{ static_wl_threshold = 10, static_wl_interval = 8, free_block_order = \"{order}\" }}\n"
             ),
             40_000,
         );
-        let spread = counter(&on, "erase_count_max") - counter(&on, "erase_count_min");
+        let spread = counter(&mut on, "erase_count_max") - counter(&mut on, "erase_count_min");
         assert!(spread <= most, "{order}: the spread is {spread} of {unlevelled}");
-        assert!(counter(&on, "wl_blocks_relocated") > 0);
-        let waf = |bench: &Bench| counter(bench, "nand_pages_programmed") * 1000 / 40_000;
+        assert!(counter(&mut on, "wl_blocks_relocated") > 0);
+        let waf = |bench: &mut Bench| counter(bench, "nand_pages_programmed") * 1000 / 40_000;
         println!(
             "{order}: spread {spread} of {unlevelled}, write amplification {} of {}",
-            waf(&on),
-            waf(&off)
+            waf(&mut on),
+            waf(&mut off)
         );
-        assert!(waf(&on) < waf(&off) * 3 / 2, "{order}: levelling costs {} over {}", waf(&on), waf(&off));
+        assert!(
+            waf(&mut on) < waf(&mut off) * 3 / 2,
+            "{order}: levelling costs {} over {}",
+            waf(&mut on),
+            waf(&mut off)
+        );
     }
 }
 
@@ -119,14 +123,14 @@ fn a_write_does_not_wait_until_all_blocks_are_level() {
         bench.cells = None;
         let rng = &mut Rng::new(9);
         churn(&mut bench, 64, 20_000, rng);
-        let (mut before, mut most) = (counter(&bench, "gc_pages_moved"), 0);
+        let (mut before, mut most) = (counter(&mut bench, "gc_pages_moved"), 0);
         for _ in 0..5000 {
             churn(&mut bench, 64, 1, rng);
-            let moved = counter(&bench, "gc_pages_moved");
+            let moved = counter(&mut bench, "gc_pages_moved");
             most = (moved - before).max(most);
             before = moved;
         }
-        assert!(counter(&bench, "wl_blocks_relocated") > 0, "{way}");
+        assert!(counter(&mut bench, "wl_blocks_relocated") > 0, "{way}");
         // One block of 16 pages for its wear, one that is under way, and what collection needs.
         println!("{way}: {most} moves after one page");
         assert!(most <= 4 * 16, "{way}: {most} pages moved while one write waited");
@@ -135,14 +139,14 @@ fn a_write_does_not_wait_until_all_blocks_are_level() {
 
 #[test]
 fn the_lifetime_follows_from_what_was_measured() {
-    let bench = worn("", 20_000);
-    let erases = counter(&bench, "erase_count");
+    let mut bench = worn("", 20_000);
+    let erases = counter(&mut bench, "erase_count");
     let host = 20_000 * 2048;
-    let even = counter(&bench, "lifetime_host_bytes");
+    let even = counter(&mut bench, "lifetime_host_bytes");
     // 64 blocks of 100,000 erases each.
     assert_eq!(even, (u128::from(host as u64) * 100_000 * 64 / u128::from(erases)) as u64);
-    let spread = counter(&bench, "lifetime_host_bytes_at_spread");
-    let share = Ratio::new(erases, 64 * counter(&bench, "erase_count_max"));
+    let spread = counter(&mut bench, "lifetime_host_bytes_at_spread");
+    let share = Ratio::new(erases, 64 * counter(&mut bench, "erase_count_max"));
     assert!(spread.abs_diff(share.of(even)) <= even / 1000, "{spread} is not {share:?} of {even}");
 }
 
@@ -170,8 +174,8 @@ fn a_drive_whose_blocks_wear_out_ends_read_only_and_keeps_its_data() {
         assert!(serial < 1_000_000, "64 blocks of 30 erases do not last so long");
     };
     assert_eq!(refused.kind, ErrorKind::ReadOnly);
-    assert_eq!(counter(&bench, "is_worn_out"), 1);
-    assert!(counter(&bench, "bad_blocks") > 5, "blocks were retired before");
+    assert_eq!(counter(&mut bench, "is_worn_out"), 1);
+    assert!(counter(&mut bench, "bad_blocks") > 5, "blocks were retired before");
     bench.machine.check().unwrap();
     for start in 0..2 {
         for page in 0..pages {
@@ -215,14 +219,14 @@ fn collects_while_idle() -> Bench {
 #[test]
 fn an_idle_drive_makes_blocks_free_and_comes_to_rest() {
     let mut bench = collects_while_idle();
-    let before = counter(&bench, "free_blocks");
+    let before = counter(&mut bench, "free_blocks");
     assert!(before < 6, "{before} blocks are free after random writes");
     let now = bench.now;
     let fired = idle(&mut bench, vec![(TimerKey(2), now)]);
     assert!(
-        counter(&bench, "free_blocks") >= 10,
+        counter(&mut bench, "free_blocks") >= 10,
         "an idle drive made {before} into {}",
-        counter(&bench, "free_blocks")
+        counter(&mut bench, "free_blocks")
     );
     assert!(fired > 10);
     assert!(bench.charges_match(), "I-13");
@@ -255,12 +259,12 @@ fn a_drive_that_is_closed_does_not_collect_while_idle() {
 fn a_request_puts_collection_while_idle_off() {
     let mut bench = collects_while_idle();
     bench.now += Span::from_ms(1);
-    let steps = counter(&bench, "gc_idle_steps");
+    let steps = counter(&mut bench, "gc_idle_steps");
     let pages = bench.machine.limits().capacity.0 / 2048;
     churn(&mut bench, pages, 1, &mut Rng::new(3));
     bench.now += Span::from_ms(1);
     let (_, effects) = bench.call(|m, cx| m.timer(TimerKey(2), cx));
-    assert_eq!(counter(&bench, "gc_idle_steps"), steps, "one millisecond is not two");
+    assert_eq!(counter(&mut bench, "gc_idle_steps"), steps, "one millisecond is not two");
     assert_eq!(effects, vec![Effect::Wake(TimerKey(2), bench.now + Span::from_ms(1))]);
 }
 

@@ -59,10 +59,10 @@ fn units_end_where_most_can_be_spared_and_the_end_is_everybodys() {
         let mut bench = Bench::new(&options, None, Precondition::Empty);
         let (rng, mut newest) = (&mut Rng::new(4), vec![Stamp::ZERO; 320]);
         let written = wear_out(&mut bench, B, &mut newest, rng);
-        let bad = counter(&bench, "bad_blocks");
+        let bad = counter(&mut bench, "bad_blocks");
         println!("{isolation}: {bad} units of 100 end before the drive, after {written} pages");
         assert!(bad > 20, "{isolation}: {bad} units were spared");
-        assert_eq!(counter(&bench, "is_worn_out"), 1);
+        assert_eq!(counter(&mut bench, "is_worn_out"), 1);
         assert!(!writes(&mut bench, A.0), "all have worn the same units");
         keeps(&mut bench, &newest, rng);
     }
@@ -96,7 +96,7 @@ fn spread(spread: u32, across: bool) -> (u64, u64, u64) {
     burst(&mut bench, B, 40_000, &mut Rng::new(7)).unwrap();
     assert!(bench.charges_match(), "I-13");
     let names = ["erase_count_max", "erase_count_min", "tenant_1_gc_pages_moved"];
-    let [most, least, others] = names.map(|name| counter(&bench, name));
+    let [most, least, others] = names.map(|name| counter(&mut bench, name));
     (most, least, others)
 }
 
@@ -118,7 +118,7 @@ fn tenants_begin_aged_in_units_of_their_own() {
         let mut bench = Bench::new(&options, None, precondition);
         bench.machine.check().unwrap();
         burst(&mut bench, tenant, 64, &mut Rng::new(3)).unwrap();
-        counter(&bench, name)
+        counter(&mut bench, name)
     };
     for (tenant, name) in [(A, "tenant_1_gc_pages_moved"), (B, "tenant_2_gc_pages_moved")] {
         assert_eq!(moves(Precondition::Filled, tenant, name), 0, "a new drive has erased units");
@@ -142,14 +142,14 @@ fn bad_blocks_of_a_log_block_map_are_counted_after_a_start() {
              wear = {{ factory_bad = \"1/10\", serial = {serial}, endurance = 6 }}\n"
         );
         let mut bench = Bench::new(&toml, None, Precondition::Empty);
-        if counter(&bench, "bad_blocks") == 0 {
+        if counter(&mut bench, "bad_blocks") == 0 {
             continue;
         }
         seen += 1;
         let (rng, mut newest) = (&mut Rng::new(4), vec![Stamp::ZERO; 96]);
         bench.cut(rng);
         wear_out(&mut bench, (0, 96), &mut newest, rng);
-        assert_eq!(counter(&bench, "bad_blocks"), 40 - 24 - 3, "serial {serial}");
+        assert_eq!(counter(&mut bench, "bad_blocks"), 40 - 24 - 3, "serial {serial}");
         keeps(&mut bench, &newest, rng);
     }
     assert!(seen > 0, "some drive has bad blocks from the factory");

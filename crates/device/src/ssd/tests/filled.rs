@@ -2,13 +2,15 @@
 
 use super::*;
 use crate::ssd::config::BY_RULE_HERE;
-use nandu_base::Ratio;
+use nandu_base::{Ask, Counter, Ratio};
 use nandu_ftl::plan::fragmented;
 
-fn counters(bench: &Bench) -> Vec<Counter> {
-    let mut out = Vec::new();
-    bench.machine.counters(&mut out);
-    out
+fn counters(bench: &mut Bench) -> Vec<Counter> {
+    Report::of(&mut *bench.machine, Ask::Counters).counters
+}
+
+fn flash_map(bench: &mut Bench) -> Option<FlashMap> {
+    Report::of(&mut *bench.machine, Ask::FlashMap).flash_map
 }
 
 fn places(bench: &Bench) -> Vec<Option<Place>> {
@@ -16,7 +18,7 @@ fn places(bench: &Bench) -> Vec<Option<Place>> {
     let page = u64::from(limits.preferred);
     let peek = Peek::new(&[], &[], bench.now);
     (0..limits.capacity.0 / page)
-        .map(|n| bench.machine.locate(ByteOffset(n * page), ByteLen(page), &peek))
+        .map(|n| bench.machine.advise()?.locate(ByteOffset(n * page), ByteLen(page), &peek))
         .collect()
 }
 
@@ -68,11 +70,11 @@ fn by_rule_as_by_tables(precondition: Precondition) {
             if turn % 100 == 0 {
                 let read = [&mut lazy, &mut full].map(|bench| bench.stamps(sector, count.max(1)));
                 assert_eq!(read[0], read[1], "seed {seed}, turn {turn}");
-                assert_eq!(lazy.machine.flash_map(), full.machine.flash_map(), "seed {seed}, turn {turn}");
+                assert_eq!(flash_map(&mut lazy), flash_map(&mut full), "seed {seed}, turn {turn}");
                 lazy.machine.check().expect("every page is where the map says");
             }
         }
-        assert_eq!(counters(&lazy), counters(&full), "seed {seed}");
+        assert_eq!(counters(&mut lazy), counters(&mut full), "seed {seed}");
         assert_eq!(places(&lazy), places(&full), "seed {seed}");
         lazy.cut(&mut rng.fork(1));
         full.cut(&mut rng.fork(1));
@@ -85,7 +87,7 @@ fn by_rule_as_by_tables(precondition: Precondition) {
 fn a_fragmented_drive_is_one_that_was_written_out_of_order() {
     for percent in [0, 30, 100] {
         let share = Ratio::new(percent, 100);
-        let computed = Bench::new(TINY, None, Precondition::Fragmented(share));
+        let mut computed = Bench::new(TINY, None, Precondition::Fragmented(share));
         let mut written = Bench::new(TINY, None, Precondition::Empty);
         let limits = written.machine.limits();
         let (page, pages) = (u64::from(limits.preferred) / SECTOR, places(&computed).len() as u32);
@@ -98,7 +100,7 @@ fn a_fragmented_drive_is_one_that_was_written_out_of_order() {
             written.now = end;
         }
         assert_eq!(places(&computed), places(&written), "{percent} %");
-        assert_eq!(computed.machine.flash_map(), written.machine.flash_map(), "{percent} %");
+        assert_eq!(flash_map(&mut computed), flash_map(&mut written), "{percent} %");
         computed.machine.check().expect("every page is where the map says");
     }
 }
@@ -107,10 +109,8 @@ fn a_fragmented_drive_is_one_that_was_written_out_of_order() {
 #[test]
 fn a_terabyte_ages() {
     let toml = "profile = \"tlc-2019\"\nchannels = 8\nchips_per_channel = 2\ndies_per_chip = 4\nplanes_per_die = 4\ncapacity = \"1 TB\"\n";
-    let drive = build(toml, &BTreeSet::new(), Precondition::Aged);
-    let mut out = Vec::new();
-    drive.counters(&mut out);
-    let valid = out.iter().find(|c| c.name == "valid_pages").map(|c| c.value);
+    let mut drive = build(toml, &BTreeSet::new(), Precondition::Aged);
+    let valid = Report::of(&mut *drive, Ask::Counters).counter("valid_pages");
     assert_eq!(valid, Some(1_000_000_000_000 / 4096));
 }
 
@@ -130,6 +130,9 @@ fn a_map_on_the_flash_knows_the_pages_of_a_drive_that_begins_written() {
         let (id, end) = bench.issue(Op::Read, 0, 1, Payload::NONE, Flags::NONE);
         bench.end(id);
         assert!(end > bench.now);
-        assert_eq!(counters(&bench).iter().find(|c| c.name == "host_pages_read").map(|c| c.value), Some(1));
+        assert_eq!(
+            counters(&mut bench).iter().find(|c| c.name == "host_pages_read").map(|c| c.value),
+            Some(1)
+        );
     }
 }

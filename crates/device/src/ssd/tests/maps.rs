@@ -1,6 +1,7 @@
 //! Maps that are partly on the flash: gathered blocks, partial writes, and collection, eviction and map blocks nested.
 
 use super::*;
+use nandu_base::Ask;
 
 /// CFTL on a drive with four planes: reads of a few blocks, far more entries than the cache has.
 #[test]
@@ -29,8 +30,8 @@ fn blocks_that_are_read_are_gathered_and_then_hit() {
         move |name: &str| bench.figure(name)
     };
     for writes in [false, true] {
-        let never = run("{ kind = \"never\" }", writes);
-        let by_access = run("{ kind = \"by-access\", reads = 8, writes = 1 }", writes);
+        let mut never = run("{ kind = \"never\" }", writes);
+        let mut by_access = run("{ kind = \"by-access\", reads = 8, writes = 1 }", writes);
         assert_eq!((never("map_blocks_converted"), never("map_pages_converted")), (0, 0));
         let gathered = by_access("map_blocks_converted");
         assert!((14..=60).contains(&gathered), "{gathered} blocks were gathered, sixteen are read");
@@ -68,9 +69,8 @@ fn a_block_is_gathered_after_requests_of_its_own_tenant() {
 }
 
 impl Bench {
-    pub(super) fn figure(&self, name: &str) -> u64 {
-        let mut counters = Vec::new();
-        self.machine.counters(&mut counters);
+    pub(super) fn figure(&mut self, name: &str) -> u64 {
+        let counters = Report::of(&mut *self.machine, Ask::Counters).counters;
         counters.iter().find(|c| c.name == name).map_or(0, |c| c.value)
     }
 }

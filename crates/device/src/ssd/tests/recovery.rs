@@ -1,6 +1,7 @@
 //! What a cut and a start make of a drive: trims whose record is on its way, and checkpoints.
 
 use super::*;
+use nandu_base::Ask;
 
 /// Trims whose records are still on their way, on a die with a long queue, while other dies clear blocks: a cut must not
 /// bring back what lay there before the trimmed version.
@@ -88,8 +89,7 @@ fn a_start_from_a_checkpoint_reads_a_fraction() {
             bench.now += Span(50_000_000);
             bench.cut(&mut rng);
             bench.machine.check().unwrap();
-            let mut counters = Vec::new();
-            bench.machine.counters(&mut counters);
+            let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
             let get = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
             (get("recovery_pages_read"), get("recovery_ns"), get("recovery_from_checkpoint"))
         };

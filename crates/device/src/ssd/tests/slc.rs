@@ -2,6 +2,7 @@
 
 use super::collection::{counter, idle};
 use super::*;
+use nandu_base::Ask;
 
 /// Three bits per cell: a block of nine pages holds three in SLC mode.
 const CACHED: &str = "profile = \"tlc-2019\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 18\npage_size = \"2 KiB\"\n\
@@ -59,14 +60,14 @@ fn caches_of_tenants_agree_with_the_model() {
 fn a_tenant_fills_its_own_cache_and_leaves_its_neighbours_alone() {
     let options = "isolation = { kind = \"vssd\" }\nslc_cache = { static = \"192 KiB\", dynamic = 0 }\n";
     let mut bench = Bench::new(&shared(options), None, Precondition::Empty);
-    assert_eq!(counter(&bench, "slc_blocks_allowed"), 2 * 4 * 3);
+    assert_eq!(counter(&mut bench, "slc_blocks_allowed"), 2 * 4 * 3);
     for (first, written) in [(0, 36), (400, 72)] {
         for page in first..first + 100 {
             bench.now += Span(5_000_000);
             let (id, _) = bench.issue(Op::Write, page * 4, 4, Payload::NONE, Flags::NONE);
             bench.end(id);
         }
-        assert_eq!(counter(&bench, "slc_pages_written"), written, "what does not fit goes through");
+        assert_eq!(counter(&mut bench, "slc_pages_written"), written, "what does not fit goes through");
     }
     bench.machine.check().unwrap();
 }
@@ -104,7 +105,7 @@ fn the_write_cliff_is_where_the_size_of_the_cache_puts_it() {
         ("static = \"160 KiB\", dynamic = 0", 40),
         ("static = \"160 KiB\"", 40 + borrowed(48 - 3)),
     ] {
-        let (bench, times) = sequential(&format!("slc_cache = {{ {cache} }}\n"), 300);
+        let (mut bench, times) = sequential(&format!("slc_cache = {{ {cache} }}\n"), 300);
         let (quick, slow) = (TRANSFER + Span::from_us(200), TRANSFER + Span::from_us(2400));
         let cliff = times.iter().position(|&time| time > quick).expect("the cache becomes full") as u64;
         println!("{cache}: {cliff} pages in SLC mode, then the cliff");
@@ -114,7 +115,7 @@ fn the_write_cliff_is_where_the_size_of_the_cache_puts_it() {
             continue;
         }
         assert_eq!(cliff, size, "{cache}");
-        assert_eq!(counter(&bench, "slc_pages_written"), size, "{cache}");
+        assert_eq!(counter(&mut bench, "slc_pages_written"), size, "{cache}");
         let at = times[..cliff as usize].iter().fold(Span::ZERO, |sum, &time| sum + time);
         assert_eq!(at, quick * size, "{cache}: the size of the cache over the rate of writing");
         assert!(times[cliff as usize..].iter().all(|&time| time == slow), "{cache}");
@@ -123,7 +124,7 @@ fn the_write_cliff_is_where_the_size_of_the_cache_puts_it() {
 
 #[test]
 fn a_full_cache_that_folds_gives_the_host_what_folding_leaves() {
-    let (bench, times) =
+    let (mut bench, times) =
         sequential("slc_cache = { static = \"160 KiB\", dynamic = 0, when_full = \"fold\" }\n", 300);
     let quick = TRANSFER + Span::from_us(200);
     // Ten blocks of four: folding begins when the tenth is opened.
@@ -134,9 +135,9 @@ fn a_full_cache_that_folds_gives_the_host_what_folding_leaves() {
     let each = (quick + fold).0 + Span::from_us(700).0 / 4;
     let mean = steady / 240;
     assert!(mean.abs_diff(each) * 50 < each, "a write takes {mean} ns, {each} by what is done for it");
-    let (host, folded) = (counter(&bench, "host_pages_written"), counter(&bench, "slc_pages_folded"));
-    assert_eq!(host, counter(&bench, "slc_pages_written"));
-    assert!(folded > 250 && counter(&bench, "nand_pages_programmed") == host + folded);
+    let (host, folded) = (counter(&mut bench, "host_pages_written"), counter(&mut bench, "slc_pages_folded"));
+    assert_eq!(host, counter(&mut bench, "slc_pages_written"));
+    assert!(folded > 250 && counter(&mut bench, "nand_pages_programmed") == host + folded);
 }
 
 #[test]
@@ -144,13 +145,12 @@ fn an_idle_drive_folds_and_then_takes_as_much_again() {
     let (mut bench, times) = sequential("slc_cache = { dynamic = 0.5 }\n", 150);
     let quick = TRANSFER + Span::from_us(200);
     let cliff = times.iter().position(|&time| time > quick).expect("the cache becomes full");
-    let mut counters = Vec::new();
     let now = bench.now;
     idle(&mut bench, vec![(TimerKey(2), now)]);
     bench.machine.check().unwrap();
     assert!(bench.charges_match(), "I-13");
-    assert_eq!(counter(&bench, "slc_blocks"), 0);
-    assert_eq!(counter(&bench, "slc_pages_folded"), cliff as u64);
+    assert_eq!(counter(&mut bench, "slc_blocks"), 0);
+    assert_eq!(counter(&mut bench, "slc_pages_folded"), cliff as u64);
     // The open block is of the chip's own mode: the next ones are the cache's.
     let mut again = 0;
     for page in 150..230 {
@@ -160,9 +160,9 @@ fn an_idle_drive_folds_and_then_takes_as_much_again() {
         bench.now = end;
     }
     assert!(again >= 50, "{again} quick writes after the drive was idle");
-    bench.machine.wear(&mut Vec::new());
-    bench.machine.energy(Instant::ZERO, bench.now, &mut counters);
-    assert!(counters.iter().any(|part| part.state == "slc_program"));
+    let ask = Ask::Energy { from: Instant::ZERO, to: bench.now };
+    let drawn = Report::of(&mut *bench.machine, ask).energy;
+    assert!(drawn.iter().any(|part| part.state == "slc_program"));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_fuller_drive_has_a_smaller_cache() {
             bench.end(id);
             bench.now = end;
         }
-        let allowed = counter(&bench, "slc_blocks_allowed");
+        let allowed = counter(&mut bench, "slc_blocks_allowed");
         assert!(allowed < last, "{allowed} blocks with {filled} pages, {last} with fewer");
         last = allowed;
     }
@@ -184,16 +184,15 @@ fn a_fuller_drive_has_a_smaller_cache() {
 
 #[test]
 fn wear_and_energy_are_told_apart_by_mode() {
-    let (bench, _) =
+    let (mut bench, _) =
         sequential("slc_cache = { static = \"160 KiB\", dynamic = 0, when_full = \"fold\" }\n", 400);
-    let mut regions = Vec::new();
-    bench.machine.wear(&mut regions);
+    let regions = Report::of(&mut *bench.machine, Ask::Wear).wear;
     let names: Vec<&str> = regions.iter().map(|region| region.region).collect();
     assert_eq!(names, ["flash", "flash in SLC mode"]);
-    let slc = counter(&bench, "slc_blocks_folded");
+    let slc = counter(&mut bench, "slc_blocks_folded");
     assert_eq!((regions[1].erases, regions[1].erases_ever), (slc, slc));
     // A hundred cycles in SLC mode are one of the chip's own, and nothing else was erased.
-    assert_eq!(counter(&bench, "erase_count"), slc);
+    assert_eq!(counter(&mut bench, "erase_count"), slc);
     assert_eq!(regions[0].erases, slc.div_ceil(100));
 }
 
@@ -201,10 +200,10 @@ fn wear_and_energy_are_told_apart_by_mode() {
 fn after_a_cut_blocks_are_in_the_mode_of_their_pages() {
     let (mut bench, _) = sequential("slc_cache = { static = \"160 KiB\", dynamic = 0 }\n", 38);
     bench.now += Span::from_ms(1);
-    assert_eq!(counter(&bench, "slc_blocks"), 10);
+    assert_eq!(counter(&mut bench, "slc_blocks"), 10);
     bench.cut(&mut Rng::new(1));
     bench.machine.check().unwrap();
-    assert_eq!(counter(&bench, "slc_blocks"), 10);
+    assert_eq!(counter(&mut bench, "slc_blocks"), 10);
     let into = bench.pool.allocate(ByteLen(4096));
     let (id, end) = bench.issue(Op::Read, 0, 8, into, Flags::NONE);
     assert_eq!(end.since(bench.now), Span::from_us(25) + TRANSFER, "it is read in the time of SLC mode");
@@ -283,19 +282,19 @@ fn a_tenant_that_folds_waits_for_room_in_its_cache() {
         bench.now += Span(20_000_000);
         bench.put(1, page, 4);
     }
-    assert_eq!(counter(&bench, "slc_pages_written"), 100);
-    assert!(counter(&bench, "slc_folds_waited_for") > 0);
+    assert_eq!(counter(&mut bench, "slc_pages_written"), 100);
+    assert!(counter(&mut bench, "slc_folds_waited_for") > 0);
 }
 
 #[test]
 fn the_static_cache_of_tenants_is_that_of_their_table_after_a_start() {
     let options = "isolation = { kind = \"vssd\" }\nmax_tenants = 3\nslc_cache = { static = \"192 KiB\", dynamic = 0 }\n";
     let mut bench = Bench::new(&shared(options), None, Precondition::Empty);
-    let before = counter(&bench, "slc_blocks_allowed");
+    let before = counter(&mut bench, "slc_blocks_allowed");
     let resized = bench.deal(Deal::Resize { number: 2, size: ByteLen(600 << 10) }).expect("it shrinks");
     bench.now = resized.holds_at;
-    let allowed = counter(&bench, "slc_blocks_allowed");
+    let allowed = counter(&mut bench, "slc_blocks_allowed");
     assert!(allowed < before, "{allowed} of {before}");
     bench.cut(&mut Rng::new(1));
-    assert_eq!(counter(&bench, "slc_blocks_allowed"), allowed);
+    assert_eq!(counter(&mut bench, "slc_blocks_allowed"), allowed);
 }

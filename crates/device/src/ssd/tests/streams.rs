@@ -1,6 +1,7 @@
 //! Streams: against the model, and what they save.
 
 use super::*;
+use nandu_base::Ask;
 
 const STREAMS: [&str; 3] = [
     "streams = { kind = \"hot-cold\", counters = 64, decay_interval = 100, threshold = 2 }\n",
@@ -41,8 +42,7 @@ fn amplification(options: &str) -> u64 {
         bench.end(id);
     }
     bench.machine.check().unwrap();
-    let mut counters = Vec::new();
-    bench.machine.counters(&mut counters);
+    let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
     let get = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
     get("nand_pages_programmed") * 1000 / get("host_pages_written")
 }

@@ -1,6 +1,7 @@
 //! Tenants: the model, and what isolation and lending are for.
 
 use super::*;
+use nandu_base::{Ask, Resource};
 
 /// Two tenants of 200 and 120 pages of 2 KiB, and as many for 80 that nobody has; superblocks of 8 pages.
 pub(super) const SHARED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 100\npages_per_block = 2\n\
@@ -50,9 +51,8 @@ fn every_isolation_agrees_with_the_model() {
     }
 }
 
-pub(super) fn counter(bench: &Bench, name: &str) -> u64 {
-    let mut counters = Vec::new();
-    bench.machine.counters(&mut counters);
+pub(super) fn counter(bench: &mut Bench, name: &str) -> u64 {
+    let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
     counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
 }
 
@@ -103,13 +103,14 @@ fn a_lender_has_its_units_back_after_one_collection_each() {
                 let options = format!(
                     "isolation = {{ kind = \"shared-space\", contribution = \"{beta}\", reserve_min = 1, return_policy = \"{return_policy}\" }}\n"
                 );
-                let bench = bursts(&options, seed, None)
+                let mut bench = bursts(&options, seed, None)
                     .unwrap_or_else(|what| panic!("seed {seed}, {options}: {what}"));
                 assert!(bench.charges_match(), "I-13");
                 assert!(
-                    counter(&bench, "collections_forced_by_lenders") <= counter(&bench, "units_demanded")
+                    counter(&mut bench, "collections_forced_by_lenders")
+                        <= counter(&mut bench, "units_demanded")
                 );
-                demands += counter(&bench, "units_demanded");
+                demands += counter(&mut bench, "units_demanded");
             }
         }
     }
@@ -126,11 +127,15 @@ fn a_burst_that_borrows_moves_fewer_pages_and_the_lender_none_more() {
         );
         bench.cells = None;
         burst(&mut bench, B, 700, &mut Rng::new(5)).unwrap();
-        (counter(&bench, "tenant_2_gc_pages_moved"), counter(&bench, "tenant_1_gc_pages_moved"), bench)
+        (
+            counter(&mut bench, "tenant_2_gc_pages_moved"),
+            counter(&mut bench, "tenant_1_gc_pages_moved"),
+            bench,
+        )
     };
     let (alone, other, _) = moved("isolation = { kind = \"vssd\" }\n");
-    let (shared, lender, bench) = moved(LENDING);
-    assert!(counter(&bench, "tenant_2_units_borrowed") > 0);
+    let (shared, lender, mut bench) = moved(LENDING);
+    assert!(counter(&mut bench, "tenant_2_units_borrowed") > 0);
     assert!(shared < alone, "{shared} pages moved with lent units, {alone} without");
     assert_eq!((other, lender), (0, 0), "who writes nothing collects nothing");
 }
@@ -148,7 +153,7 @@ fn who_would_clear_full_units_to_repay_borrows_nothing() {
         );
         bench.cells = None;
         burst(&mut bench, B, 700, &mut Rng::new(5)).unwrap();
-        (counter(&bench, "tenant_2_units_borrowed"), counter(&bench, "tenant_2_gc_pages_moved"))
+        (counter(&mut bench, "tenant_2_units_borrowed"), counter(&mut bench, "tenant_2_gc_pages_moved"))
     };
     let (anybody, half, nobody) = (borrowed("1"), borrowed("1/2"), borrowed("1/100"));
     assert!(anybody.0 > 0 && half.0 > 0, "{anybody:?} {half:?}");
@@ -169,11 +174,11 @@ fn what_a_debtor_is_forced_to_do_is_charged_to_it_and_wears_for_it() {
     let mut rng = Rng::new(2);
     burst(&mut bench, B, 900, &mut rng).unwrap();
     let (erases, lent) =
-        (counter(&bench, "tenant_2_block_erases"), counter(&bench, "tenant_1_units_lent_now"));
+        (counter(&mut bench, "tenant_2_block_erases"), counter(&mut bench, "tenant_1_units_lent_now"));
     assert!(lent > 0);
     burst(&mut bench, A, 900, &mut rng).unwrap();
-    assert_eq!(counter(&bench, "tenant_1_units_lent_now"), 0, "all of it was needed");
-    assert!(counter(&bench, "tenant_2_block_erases") >= erases);
+    assert_eq!(counter(&mut bench, "tenant_1_units_lent_now"), 0, "all of it was needed");
+    assert!(counter(&mut bench, "tenant_2_block_erases") >= erases);
 }
 
 #[test]
@@ -185,13 +190,17 @@ fn an_idle_borrower_fills_the_shared_space_again() {
         let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
         bench.cells = None;
         burst(&mut bench, B, 900, &mut Rng::new(2)).unwrap();
-        let lent = counter(&bench, "tenant_1_units_lent_now");
+        let lent = counter(&mut bench, "tenant_1_units_lent_now");
         assert!(lent > 4, "{lent} units are lent after the burst");
         let now = bench.now;
         collection::idle(&mut bench, vec![(TimerKey(2), now + Span::from_ms(20))]);
         bench.machine.check().unwrap();
         assert!(bench.charges_match(), "I-13");
-        (lent, counter(&bench, "tenant_1_units_lent_now"), counter(&bench, "units_returned_while_idle"))
+        (
+            lent,
+            counter(&mut bench, "tenant_1_units_lent_now"),
+            counter(&mut bench, "units_returned_while_idle"),
+        )
     };
     let (lent, left, returned) = run(", return_pool_below = 1");
     println!("of {lent} units lent after a burst {left} are after a rest, {returned} came back");
@@ -216,12 +225,12 @@ fn who_has_lent_asks_back_before_it_begins_to_collect() {
         let mut demanded = 0;
         for _ in 0..400 {
             burst(&mut bench, A, 1, rng).unwrap();
-            if counter(&bench, "tenant_1_units_lent_now") == 0 {
+            if counter(&mut bench, "tenant_1_units_lent_now") == 0 {
                 break;
             }
-            demanded = counter(&bench, "units_demanded");
+            demanded = counter(&mut bench, "units_demanded");
             assert_eq!(
-                counter(&bench, "tenant_1_gc_pages_moved"),
+                counter(&mut bench, "tenant_1_gc_pages_moved"),
                 0,
                 "{return_policy}: it is still owed units"
             );
@@ -242,10 +251,10 @@ fn a_paper_that_knows_no_way_back_is_followed() {
     bench.cells = None;
     let mut rng = Rng::new(3);
     burst(&mut bench, B, 900, &mut rng).unwrap();
-    let lent = counter(&bench, "tenant_1_units_lent_now");
+    let lent = counter(&mut bench, "tenant_1_units_lent_now");
     burst(&mut bench, A, 400, &mut rng).unwrap();
     assert!(lent > 0);
-    assert_eq!(counter(&bench, "tenant_1_units_lent_now"), lent, "the lender collects instead");
+    assert_eq!(counter(&mut bench, "tenant_1_units_lent_now"), lent, "the lender collects instead");
 }
 
 #[test]
@@ -425,7 +434,7 @@ fn a_tenant_goes_or_shrinks_when_all_its_free_units_were_called_back() {
             let rng = &mut Rng::new(seed);
             burst(&mut bench, B, 600, rng).expect("it is served");
             for _ in 0..2000 {
-                if counter(&bench, "tenant_1_units_lent_now") == 0 {
+                if counter(&mut bench, "tenant_1_units_lent_now") == 0 {
                     break;
                 }
                 burst(&mut bench, A, 1, rng).expect("it is served");
@@ -441,9 +450,9 @@ fn a_debtor_pays_when_it_goes() {
     let mut bench = Bench::new(&format!("{SHARED}{DEBT}"), None, Precondition::Filled);
     bench.cells = None;
     burst(&mut bench, B, 900, &mut Rng::new(2)).expect("it is served");
-    assert!(counter(&bench, "tenant_1_units_lent_now") > 0);
+    assert!(counter(&mut bench, "tenant_1_units_lent_now") > 0);
     bench.deal(Deal::Remove { number: 2 }).expect("it pays first");
-    assert_eq!(counter(&bench, "tenant_1_units_lent_now"), 0);
+    assert_eq!(counter(&mut bench, "tenant_1_units_lent_now"), 0);
     bench.machine.check().expect("every invariant holds");
 }
 

@@ -20,6 +20,7 @@
 //! The long version, with the table of docs/experiments/write-amplification.md: `cargo test -p nandu-device --lib theory -- --ignored --nocapture`
 
 use super::*;
+use nandu_base::Ask;
 
 /// ln(1/x) for 0 < x <= 1, by the series of the inverse hyperbolic tangent, of a number brought near 1 by doubling.
 fn minus_ln(mut x: f64) -> f64 {
@@ -113,15 +114,14 @@ fn measure(case: Case, warm: u64) -> f64 {
     let logical = bench.machine.limits().capacity.sectors();
     let mut rng = Rng::new(SEED);
     for round in [warm, 2] {
-        bench.machine.reset_counters();
+        bench.machine.report(&mut Report::new(Ask::Anew));
         for _ in 0..round * logical {
             let (id, end) = bench.issue(Op::Write, rng.below(logical), 1, Payload::NONE, Flags::NONE);
             bench.end(id);
             bench.now = end;
         }
     }
-    let mut counters = Vec::new();
-    bench.machine.counters(&mut counters);
+    let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
     let get = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value) as f64;
     get("nand_pages_programmed") / get("host_pages_written")
 }
@@ -207,15 +207,14 @@ fn first_pass(options: &str, precondition: Precondition, warm: u64) -> f64 {
     let logical = bench.machine.limits().capacity.sectors();
     let mut rng = Rng::new(SEED);
     for round in [warm, 1] {
-        bench.machine.reset_counters();
+        bench.machine.report(&mut Report::new(Ask::Anew));
         for _ in 0..round * logical {
             let (id, end) = bench.issue(Op::Write, rng.below(logical), 1, Payload::NONE, Flags::NONE);
             bench.end(id);
             bench.now = end;
         }
     }
-    let mut counters = Vec::new();
-    bench.machine.counters(&mut counters);
+    let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
     let get = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value) as f64;
     (get("host_pages_written") + get("gc_pages_moved")) / get("host_pages_written")
 }

@@ -1,6 +1,7 @@
 //! Units of several blocks: against the same model as units of one, and what they do on the flash.
 
 use super::*;
+use nandu_base::Ask;
 
 const UNITS: [&str; 2] = ["reclaim_unit = \"die\"\n", "reclaim_unit = \"superblock\"\n"];
 
@@ -82,9 +83,8 @@ fn a_stripe_takes_one_program_and_its_transfers() {
     assert!(five > one * 2, "{five} for a stripe and a page");
 }
 
-fn counter(bench: &Bench, name: &str) -> u64 {
-    let mut counters = Vec::new();
-    bench.machine.counters(&mut counters);
+fn counter(bench: &mut Bench, name: &str) -> u64 {
+    let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
     counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
 }
 
@@ -100,7 +100,8 @@ fn blocks_of_a_unit_are_cleared_and_erased_together() {
         }
         bench.machine.check().unwrap();
         assert!(bench.charges_match(), "I-13 with {unit}");
-        let (cleared, erased) = (counter(&bench, "gc_blocks_collected"), counter(&bench, "erase_count"));
+        let (cleared, erased) =
+            (counter(&mut bench, "gc_blocks_collected"), counter(&mut bench, "erase_count"));
         assert!(cleared > 20);
         assert_eq!(erased, cleared * width, "{unit}");
     }

@@ -1,11 +1,11 @@
 //! What is checked about tenants, and their figures.
 
-use super::{Counts, Flash, Planner};
+use super::{Counts, Flash, Planner, Tenants};
 use crate::blocks::Content;
 use crate::isolation::{Books, TENANTS_MAX};
 use crate::mapping::Mapping;
 use crate::{BlockId, Lpn, Ppn};
-use nandu_base::{Counter, Violation};
+use nandu_base::{Report, Violation};
 
 impl<M: Mapping, F: Flash> Planner<M, F> {
     /// I-7: a unit has one owner and holds nobody else's pages, the ledger adds up, and what nobody was given is erased. I-8: every demand
@@ -186,10 +186,23 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         tenants.books.iter().map(|books| u64::from(books.accounts()[tenant].allocated)).sum()
     }
 
-    /// The figures of the tenants.
-    pub fn tenant_counters(&self, out: &mut Vec<Counter>) {
-        let Some(tenants) = self.tenants.as_deref() else { return };
-        let mut put = |name, value| out.push(Counter { name, value });
+    /// Puts in the figures of tenants, or counts them anew.
+    pub fn report_tenants(&mut self, report: &mut Report) {
+        match self.tenants.as_deref() {
+            Some(tenants) if report.wants_counters() => self.put_tenant_counters(tenants, report),
+            _ => {}
+        }
+        if report.begins_anew()
+            && let Some(tenants) = self.tenants.as_deref_mut()
+        {
+            tenants.counts.fill(Counts::default());
+            tenants.victims.reset();
+            (tenants.demands, tenants.moved_most) = (0, 0);
+        }
+    }
+
+    fn put_tenant_counters(&self, tenants: &Tenants, report: &mut Report) {
+        let mut put = |name, value| report.put(name, value);
         let sum = |of: fn(&Counts) -> u64| tenants.counts.iter().map(of).sum::<u64>();
         put("units_lent", sum(|c| c.lent));
         put("units_demanded", tenants.demands);
@@ -218,7 +231,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
                 put(names[8], accounts().map(|a| u64::from(a.contribution)).sum());
             }
         }
-        (0..tenants.len()).for_each(|tenant| tenants.victims.counters(tenant, out));
+        (0..tenants.len()).for_each(|tenant| tenants.victims.put(tenant, report));
     }
 }
 

@@ -7,7 +7,7 @@
 //! pool is enough. Cost: an addition for each page that is moved on a drive with tenants. RAM: 8 bytes per pool and 160 per tenant.
 
 use crate::isolation::TENANTS_MAX;
-use nandu_base::Counter;
+use nandu_base::Report;
 
 /// Steps of the histogram.
 pub(super) const STEPS: usize = 20;
@@ -59,10 +59,9 @@ impl Victims {
         self.units.fill([0; STEPS]);
     }
 
-    /// The figures of a tenant.
-    pub fn counters(&self, tenant: usize, out: &mut Vec<Counter>) {
-        let counters = NAMES[tenant].iter().zip(&self.units[tenant]);
-        out.extend(counters.map(|(&name, &value)| Counter { name, value }));
+    /// Puts in the figures of a tenant.
+    pub fn put(&self, tenant: usize, report: &mut Report) {
+        NAMES[tenant].iter().zip(&self.units[tenant]).for_each(|(&name, &value)| report.put(name, value));
     }
 }
 
@@ -84,6 +83,7 @@ const NAMES: [[&str; STEPS]; TENANTS_MAX] = names!(1 2 3 4 5 6 7 8 9 10 11 12 13
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandu_base::Ask;
 
     #[test]
     fn a_unit_counts_by_what_was_moved_out_of_it() {
@@ -93,10 +93,10 @@ mod tests {
             victims.moved(2);
             victims.erased(3, 1, 100);
         }
-        let mut out = Vec::new();
-        victims.counters(1, &mut out);
+        let mut report = Report::new(Ask::Counters);
+        victims.put(1, &mut report);
         let counted: Vec<(&str, u64)> =
-            out.iter().filter(|c| c.value > 0).map(|c| (c.name, c.value)).collect();
+            report.counters.iter().filter(|c| c.value > 0).map(|c| (c.name, c.value)).collect();
         let want = [
             ("tenant_2_victims_valid_up_to_5_percent", 3),
             ("tenant_2_victims_valid_up_to_10_percent", 1),

@@ -14,7 +14,7 @@
 
 use super::super::oracle::Asked;
 use super::{Broken, Session, broken};
-use nandu_base::{Counter, Op, TenantSpace};
+use nandu_base::{Ask, Counter, Op, TenantSpace};
 
 /// What a drive counts of its tenants.
 #[derive(Clone, Default, Debug)]
@@ -29,23 +29,21 @@ pub(super) struct Standing {
 
 impl Session<'_> {
     /// Whether tenants share the drive that is the whole stack.
-    pub(super) fn is_shared_drive(&self) -> bool {
+    pub(super) fn is_shared_drive(&mut self) -> bool {
         self.ground.harm && !self.spaces_of_drive().is_empty()
     }
 
     /// The drive that tenants share, wherever it is, and what they have.
-    pub(super) fn shared_drive(&self) -> Option<(u32, Vec<TenantSpace>)> {
+    pub(super) fn shared_drive(&mut self) -> Option<(u32, Vec<TenantSpace>)> {
         let nodes = 0..self.engine.graph.len() as u32;
         nodes.filter(|_| self.ground.harm).find_map(|node| {
-            let mut spaces = Vec::new();
-            self.engine.graph.machine(node).spaces(&mut spaces);
+            let spaces = self.engine.graph.report(node, Ask::Spaces).spaces;
             (!spaces.is_empty()).then_some((node, spaces))
         })
     }
 
-    pub(super) fn standing(&self, drive: u32) -> Standing {
-        let mut counters: Vec<Counter> = Vec::new();
-        self.engine.graph.machine(drive).counters(&mut counters);
+    pub(super) fn standing(&mut self, drive: u32) -> Standing {
+        let counters = self.engine.graph.report(drive, Ask::Counters).counters;
         // A drive without loans counts none.
         let of_tenant = |number: usize, what: &str| {
             Counter::find(&counters, &format!("tenant_{number}{what}")).unwrap_or(0)
@@ -63,12 +61,13 @@ impl Session<'_> {
     }
 
     /// What stands before a request whose harm to others is to be measured.
-    pub(super) fn before(&self) -> Option<Standing> {
-        self.is_shared_drive().then(|| self.standing(self.entries[0].node))
+    pub(super) fn before(&mut self) -> Option<Standing> {
+        let drive = self.entries[0].node;
+        self.is_shared_drive().then(|| self.standing(drive))
     }
 
     /// I-8: what a request has made others do.
-    pub(super) fn check_harm(&self, asked: &Asked, before: Option<Standing>) -> Result<(), Broken> {
+    pub(super) fn check_harm(&mut self, asked: &Asked, before: Option<Standing>) -> Result<(), Broken> {
         let Some(before) = before else { return Ok(()) };
         let (first, end) = (asked.offset.0, asked.offset.0 + asked.len.0);
         let lies_in = |space: &&TenantSpace| first >= space.first.0 && end <= space.first.0 + space.size.0;

@@ -7,7 +7,7 @@
 use super::super::case::Share;
 use super::super::oracle::Asked;
 use super::{Broken, Session, broken};
-use nandu_base::{ByteLen, ByteOffset, Deal, DealError, Flags, Instant, Op, TenantId, TenantSpace};
+use nandu_base::{Ask, ByteLen, ByteOffset, Deal, DealError, Flags, Instant, Op, TenantId, TenantSpace};
 
 /// Spaces that the tenants of a drive may have.
 #[derive(Clone, Default, Debug)]
@@ -30,16 +30,14 @@ struct Holds {
 
 impl Session<'_> {
     /// What the tenants of the drive have, of a stack that is a drive which deals its space out.
-    pub(super) fn spaces_of_drive(&self) -> Vec<TenantSpace> {
-        let mut spaces = Vec::new();
-        self.engine.graph.machine(self.entries[0].node).spaces(&mut spaces);
-        spaces
+    pub(super) fn spaces_of_drive(&mut self) -> Vec<TenantSpace> {
+        self.engine.graph.report(self.entries[0].node, Ask::Spaces).spaces
     }
 
     /// Learns what tenants have at the start.
     pub(super) fn learn_spaces(&mut self) {
         self.spaces = Spaces { now: self.spaces_of_drive(), before: None, holds: None };
-        let map = self.engine.graph.machine(self.entries[0].node).flash_map();
+        let map = self.engine.graph.report(self.entries[0].node, Ask::FlashMap).flash_map;
         self.unit_pages = map.map_or(1, |map| u64::from(map.pages_per_block));
     }
 

@@ -230,7 +230,7 @@ impl<'a> Drawn<'a> {
     }
 
     /// What a tenant asks for that means harm, in place of a random request, if it is its turn.
-    fn harm(&mut self, session: &Session<'_>) -> Option<Asked> {
+    fn harm(&mut self, session: &mut Session<'_>) -> Option<Asked> {
         let (drive, spaces) = session.shared_drive()?;
         if self.changes.below(2) == 0 {
             return None;

@@ -4,7 +4,7 @@ use super::{Broken, Session, broken};
 use crate::engine::Submission;
 use crate::verify::judge::ASIDE;
 use crate::verify::watch::Watch;
-use nandu_base::{ByteLen, ByteOffset, Flags, Op, SECTOR, Span, Stamp, TenantId};
+use nandu_base::{Ask, ByteLen, ByteOffset, Flags, Op, SECTOR, Span, Stamp, TenantId};
 
 /// Time for a read of one leg.
 const REST: Span = Span::from_secs(3);
@@ -27,9 +27,8 @@ impl Session<'_> {
                 if self.watch.has_struck() || self.engine.graph.requests.alive() > 0 {
                     continue;
                 }
+                let counters = self.engine.graph.report(mirror, Ask::Counters).counters;
                 let name = self.engine.graph.name(mirror);
-                let mut counters = Vec::new();
-                self.engine.graph.machine(mirror).counters(&mut counters);
                 let state: Vec<String> =
                     counters.iter().take(6).map(|c| format!("{} {}", c.name, c.value)).collect();
                 let what = format!("{name} never says that its legs are equal: {}", state.join(", "));

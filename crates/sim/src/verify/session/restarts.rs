@@ -5,7 +5,7 @@ use crate::engine::{Engine, Media};
 use crate::verify::case::{Close, PowerCut, Tear};
 use crate::verify::judge::Judge;
 use crate::verify::oracle::Oracle;
-use nandu_base::{Absence, Content, Instant, OpenError, OpenOptions, Rng, Span};
+use nandu_base::{Absence, Ask, Content, Instant, OpenError, OpenOptions, Rng, Span};
 use nandu_stack::Built;
 
 impl Session<'_> {
@@ -136,7 +136,7 @@ impl Session<'_> {
         let (watch, roots) = (&mut self.watch, &self.roots);
         // After each event: who is a member changes while a stack starts, and so does what a loss may take.
         let started = self.engine.open_within(how, roots, events, |engine| {
-            if watch.look(&engine.graph, roots) {
+            if watch.look(&mut engine.graph, roots) {
                 engine.sink().oracles.iter_mut().for_each(Oracle::device_cut);
             }
         });
@@ -177,11 +177,9 @@ impl Session<'_> {
     }
 
     /// A counter, summed over all machines.
-    fn sum_of(&self, name: &str) -> u64 {
-        let mut counters = Vec::new();
-        let graph = &self.engine.graph;
-        (0..graph.len() as u32).for_each(|node| graph.machine(node).counters(&mut counters));
-        counters.iter().filter(|c| c.name == name).map(|c| c.value).sum()
+    fn sum_of(&mut self, name: &str) -> u64 {
+        let graph = &mut self.engine.graph;
+        (0..graph.len() as u32).filter_map(|node| graph.report(node, Ask::Counters).counter(name)).sum()
     }
 
     /// Ends the stack cleanly, or cuts the power on the way, and starts again.
