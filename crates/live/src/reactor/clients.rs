@@ -233,7 +233,8 @@ impl Reactor {
     /// What is allocated, as far as the files say.
     fn answer_status(&mut self, client: Key, request: &Request, target: Target) {
         let mut extents = Vec::new();
-        let mut reply = StatusReply::new(request, &mut extents);
+        let Some(session) = self.clients.get_mut(client).and_then(|conn| conn.session) else { return };
+        let mut reply = StatusReply::new(session.replies, request, &mut extents);
         let fit = Fit::new(request.offset, request.length, target.align);
         let (mut at, end) = (ByteOffset(fit.start), ByteOffset(fit.end));
         // What is before the request in its first block.
@@ -383,7 +384,7 @@ impl Reactor {
             }
             (None, _) => {
                 self.graph.pool.release(payload);
-                conn.reply(replies.ok(cookie), reserved);
+                conn.reply(replies.ok(cookie, op.offset), reserved);
             }
             (Some(error), _) => {
                 self.graph.pool.release(payload);
@@ -583,10 +584,10 @@ fn error_head(replies: Replies, cookie: Cookie, op: &HostOp, error: IoError) -> 
         ErrorKind::Unreadable | ErrorKind::WriteFailed | ErrorKind::Gone | ErrorKind::Lost => Errno::Io,
     };
     let message = format!("{}: {}", op.op.name(), error.kind);
-    match replies.structured() {
+    match replies.structured(op.offset) {
         Some(chunks) if op.op == Op::Read && error.at < op.len && !op.is_hint => {
             chunks.error_at(cookie, errno, op.offset + error.at, &message, crate::nbd::Place::Last)
         }
-        _ => replies.error(cookie, errno, &message),
+        _ => replies.error(cookie, op.offset, errno, &message),
     }
 }
