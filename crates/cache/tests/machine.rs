@@ -367,3 +367,36 @@ fn a_device_that_is_gone_is_not_asked_for_ever_within_one_moment() {
     assert_eq!(bed.go(Op::Flush, 0, 0).error, None);
     assert_eq!(Some(bed.stored("disk", 60 * BLOCK).serial()), last);
 }
+
+/// Dirty blocks beside the one whose turn it is go below with it, up to the longest destage; a gap ends a row.
+#[test]
+fn neighbours_are_destaged_in_one_write() {
+    let writes = |more: &str, blocks: &[u64]| {
+        let options = format!(
+            "prefetch = {{ kind = \"none\" }}\nreplacement = {{ kind = \"lru\" }}\n\
+             write = {{ kind = \"writeback\", dirty_max = \"128 KiB\", dirty_expire = \"1 h\"{more} }}"
+        );
+        let mut bed = bed(&options);
+        for block in blocks {
+            bed.go(Op::Write, block * BLOCK, BLOCK);
+        }
+        bed.go(Op::Flush, 0, 0);
+        let stats = bed.graph().stats(bed.node("disk"));
+        assert_eq!(stats.bytes[Op::Write as usize], blocks.len() as u64 * BLOCK);
+        assert_eq!(figures(&bed)["dirty_blocks"], 0);
+        stats.requests[Op::Write as usize]
+    };
+    let upwards: Vec<u64> = (100..112).collect();
+    let downwards: Vec<u64> = upwards.iter().rev().copied().collect();
+    assert_eq!(writes("", &upwards), 1);
+    assert_eq!(writes("", &downwards), 1);
+    assert_eq!(writes("", &[1, 2, 4, 5, 0, 9]), 3);
+    assert_eq!(writes(", max_destage_size = \"16 KiB\"", &upwards), 3);
+    assert_eq!(writes(", max_destage_size = \"4 KiB\"", &upwards), 12);
+    let refused = Testbed::new(
+        &text("write = { kind = \"writeback\", max_destage_size = \"1 KiB\" }"),
+        &builtin(),
+        BuildOptions::default(),
+    );
+    assert!(refused.is_err_and(|error| error.to_string().contains("max_destage_size")));
+}

@@ -97,6 +97,8 @@ pub enum Setting {
     Wiops(Option<u64>),
     /// The mean latency it wants to stay below.
     TargetLatency(Option<Span>),
+    /// Of a leg, not of a tenant: most bytes per second that `replace` copies while the leg works.
+    ReplaceRate(Option<ByteLen>),
 }
 
 impl Setting {
@@ -109,6 +111,7 @@ impl Setting {
             Setting::Riops(rate) => share.riops = rate,
             Setting::Wiops(rate) => share.wiops = rate,
             Setting::TargetLatency(target) => share.target_latency = target,
+            Setting::ReplaceRate(_) => {} // a leg's
         }
     }
 }
@@ -144,6 +147,7 @@ impl FromStr for Setting {
             Some(("weight", value)) => weight(value).map(Setting::Weight),
             Some(("rbps", value)) => limit(value, parse_size, rate).map(Setting::Rbps),
             Some(("wbps", value)) => limit(value, parse_size, rate).map(Setting::Wbps),
+            Some(("replace_rate", value)) => limit(value, parse_size, rate).map(Setting::ReplaceRate),
             Some(("riops", value)) => limit(value, str::parse, count).map(Setting::Riops),
             Some(("wiops", value)) => limit(value, str::parse, count).map(Setting::Wiops),
             Some(("target_latency", value)) => match limit(value, parse_span, "a time such as 5ms") {
@@ -153,7 +157,7 @@ impl FromStr for Setting {
                 target => target.map(Setting::TargetLatency),
             },
             Some((key, _)) => Err(format!(
-                "unknown setting `{key}`; there are: weight, rbps, wbps, riops, wiops, target_latency"
+                "unknown setting `{key}`; there are: weight, rbps, wbps, riops, wiops, target_latency, and replace_rate of a leg"
             )),
         };
         parsed.map_err(|why| NoSetting { text: text.chars().take(80).collect(), why })
@@ -169,6 +173,7 @@ impl fmt::Display for Setting {
             Setting::Riops(rate) => ("riops", rate, ""),
             Setting::Wiops(rate) => ("wiops", rate, ""),
             Setting::TargetLatency(target) => ("target_latency", target.map(|span| span.0), "ns"),
+            Setting::ReplaceRate(rate) => ("replace_rate", rate.map(|bytes| bytes.0), ""),
         };
         match value {
             Some(value) => write!(f, "{key}={value}{unit}"),
@@ -183,7 +188,7 @@ pub enum NoCommand {
     /// None begins so, or it has other words behind it.
     #[error(
         "`{line}` is not a command; use `status`, `metrics`, `stop`, `fail LEG [--force]`, `add LEG`, `replace LEG [with FILE]`, `grow [DEVICE]`, `set-leader LEG`, \
-         `scrub DEVICE [repair|check|stop]`, `accept-loss DEVICE`, `set TENANT weight=300 rbps=max`, `tenant add DEVICE size=SIZE`, \
+         `scrub DEVICE [repair|check|stop]`, `accept-loss DEVICE`, `set TENANT weight=300 rbps=max`, `set LEG replace_rate=SIZE`, `tenant add DEVICE size=SIZE`, \
          `tenant resize DEVICE NUMBER size=SIZE` or `tenant remove DEVICE NUMBER`"
     )]
     Unknown {

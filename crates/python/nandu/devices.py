@@ -264,6 +264,9 @@ class CacheWrite:
         erase_unit: int | str | None = None
         """What `bplru` and `lb-clock` destage together, the NAND block of the drive. Default 256 KiB; a power of two of
         blocks, at most 4096 blocks."""
+        max_destage_size: int | str | None = None
+        """Longest write of a destage. With `lru` dirty blocks beside the one whose turn it is go with it up to there; `block_size`: each for
+        itself. Default: 256 blocks, or what the device below takes; at least a block, at most what the device takes."""
         pad: bool | None = None
         """With `bplru`: pages of a NAND block that are not dirty are read and written with it, so that a drive that maps by
         blocks can switch it in. Default false. `erase_unit` is then at most 64 blocks."""

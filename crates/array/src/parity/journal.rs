@@ -138,10 +138,10 @@ impl Parity {
         let p = self.pieces[i as usize];
         let job = self.jobs[p.job as usize];
         let index = self.geometry.index(self.geometry.row(p.start), leg);
-        let zeros = index.is_some() && job.op != Op::Write;
+        let zeros = index.is_some() && job.op != Op::Write || self.zeroes_row(&p);
         let content = match index {
+            _ if zeros => Payload::NONE,
             None => p.sum,
-            Some(_) if zeros => Payload::NONE,
             Some(index) => self.data(&p, index),
         };
         let len = if zeros { ByteLen::ZERO } else { p.len() };

@@ -3,7 +3,7 @@
 //!
 //! **Writes.** A request is cut into *pieces*: an extent of leg offsets within one row and the chunks of it that change
 //! there. A piece locks its extent, reads what the new parity needs, journals, and then writes data and parity at once. A
-//! piece of all chunks reads nothing. Otherwise the parity comes from the old data and the old parity (read-modify-write)
+//! piece of all chunks reads nothing, and one that trims or zeroes them does the same to the parity, which is zeros then. Otherwise the parity comes from the old data and the old parity (read-modify-write)
 //! or from the chunks that do not change (reconstruct-write), whichever needs fewer reads and can be read.
 //!
 //! **Reads** go straight to the leg that has the data, without a lock. When it is missing, not rebuilt there or cannot

@@ -105,6 +105,7 @@ impl Parity {
         }
         let sum = match way {
             Way::NoParity => Payload::NONE,
+            _ if self.zeroes_row(&p) => Payload::NONE,
             _ => cx.pool.allocate(p.len()),
         };
         let legs = legs & self.legs_in();
@@ -114,6 +115,13 @@ impl Parity {
         if reads == 0 {
             self.parity_known(i, cx);
         }
+    }
+
+    /// Whether a piece leaves zeros in all chunks of its row: then the parity is zeros too, and goes the way of the data.
+    pub(super) fn zeroes_row(&self, p: &Piece) -> bool {
+        p.job != NONE
+            && self.jobs[p.job as usize].op != Op::Write
+            && u64::from(p.count) == u64::from(self.geometry.data_legs())
     }
 
     /// Reads the piece's extent from these legs; each is xored into the sum when it is back.
@@ -184,10 +192,10 @@ impl Parity {
         let job = self.jobs[p.job as usize];
         let index = self.geometry.index(self.geometry.row(p.start), leg);
         let (op, payload) = match (index, job.op) {
-            (None, _) => (Op::Write, p.sum),
+            (None, _) if !self.zeroes_row(&p) => (Op::Write, p.sum),
             (Some(index), Op::Write) => (Op::Write, self.data(&p, index)),
-            (Some(_), Op::Trim) if p.zeroing >> leg & 1 == 0 => (Op::Trim, Payload::NONE),
-            (Some(_), _) => (Op::WriteZeroes, Payload::NONE),
+            (_, Op::Trim) if p.zeroing >> leg & 1 == 0 => (Op::Trim, Payload::NONE),
+            _ => (Op::WriteZeroes, Payload::NONE),
         };
         let flags = if self.journaled { Flags::NONE } else { job.flags };
         let cookie = Tag::Part.cookie(leg, i);

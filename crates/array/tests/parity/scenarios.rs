@@ -5,7 +5,7 @@ use crate::world::{Setup, World};
 use nandu_array::member::InitialSync;
 use nandu_array::parity::WriteHole;
 use nandu_array::parity::layout::{EPOCHS, KEPT_EPOCHS, OUT, START_EPOCHS, Superblock};
-use nandu_base::{ByteLen, ErrorKind, OpenOptions, Span};
+use nandu_base::{ByteLen, ErrorKind, Op, OpenOptions, Span};
 
 pub fn world(change: impl FnOnce(&mut Setup)) -> World {
     let mut setup = Setup::small(7);
@@ -51,6 +51,39 @@ fn a_write_reads_as_little_as_it_can() {
     w.run(10_000);
     w.check_parity();
     assert_eq!(w.wrong, None);
+}
+
+/// Whole rows are discarded on all legs, the parity too: nothing of them goes through the journals but its headers, and what is
+/// reconstructed is what is read.
+#[test]
+fn a_row_that_is_trimmed_is_discarded_on_every_leg() {
+    for (op, unsupported) in [(Op::Trim, None), (Op::Trim, Some(4)), (Op::WriteZeroes, None)] {
+        // Five legs: a row holds 4 chunks of 8 sectors, and the parity of the first row is on the last leg.
+        let mut w = world(|s| s.config.legs = ["a", "b", "c", "d", "e"].map(String::from).to_vec());
+        if let Some(leg) = unsupported {
+            w.disk(leg).trims_unsupported = true;
+        }
+        let a = w.write(0, 96);
+        done(&mut w, a);
+        let before = w.counter("journal_bytes");
+        let t = w.change(op, 0, 64, false);
+        done(&mut w, t);
+        assert_eq!(w.counter("journal_bytes") - before, 2 * 5 * 4096, "headers of two rows");
+        assert_eq!(figures(&w, &WAYS), [5, 0, 0], "nothing is read");
+        // Two chunks of the third row: its parity has data.
+        let t = w.change(op, 64, 16, false);
+        done(&mut w, t);
+        w.run(10_000);
+        w.check_parity();
+        for leg in 0..5 {
+            w.lose(leg);
+            w.read_all();
+            w.back(leg);
+            w.run(20_000);
+            w.check_parity();
+            assert_eq!(w.wrong, None, "{op:?} without leg {leg}");
+        }
+    }
 }
 
 #[test]

@@ -36,8 +36,14 @@ pub enum WriteConfig {
         /// Writes that destage at the same time. Default 4, from 1 to 256.
         #[serde(default = "depth")]
         destage_depth: u32,
+        /// Longest write of a destage. With `lru` dirty blocks beside the one whose turn it is go with it up to there; `block_size`: each for
+        /// itself. Default: 256 blocks, or what the device below takes; at least a block, at most what the device takes.
+        max_destage_size: Option<ByteLen>,
     },
 }
+
+/// Blocks that are destaged together by default.
+const RUN: u64 = 256;
 
 fn destage() -> DestageConfig {
     DestageConfig::named("lru")
@@ -74,14 +80,15 @@ impl WriteConfig {
         Ok(blocks)
     }
 
-    /// The buffer for `dirty` blocks of `block` bytes.
-    pub(crate) fn build(&self, dirty: u64, block: u64) -> Result<Option<Buffer>, BuildError> {
+    /// The buffer for `dirty` blocks of `block` bytes above a device that takes requests of `most`.
+    pub(crate) fn build(&self, dirty: u64, block: u64, most: ByteLen) -> Result<Option<Buffer>, BuildError> {
         let WriteConfig::Writeback {
             ref destage,
             erase_unit: unit,
             pad,
             dirty_expire: after,
             destage_depth: depth,
+            max_destage_size: longest,
             ..
         } = *self
         else {
@@ -104,8 +111,15 @@ impl WriteConfig {
             let why = "padding goes with `destage = \"bplru\"` and a `erase_unit` of at most 64 blocks";
             return Err(BuildError::at("write.pad", why));
         }
-        let blocks = if destage.by_unit() { blocks } else { 1 };
+        if let Some(longest) = longest.filter(|l| l.0 < block || l.0 > most.0) {
+            let why =
+                format!("{longest} lies outside {} to {most}, what the device below takes", ByteLen(block));
+            return Err(BuildError::at("write.max_destage_size", why));
+        }
+        let longest = longest.map_or(RUN.min(most.0 / block), |longest| longest.0 / block);
+        let merges = !destage.by_unit();
+        let blocks = if merges { 1 } else { blocks };
         let buffer = Buffer::new(dirty as usize, blocks, after, depth, destage.boxed(dirty as usize));
-        Ok(Some(buffer.with_padding(pad)))
+        Ok(Some(buffer.with_padding(pad).with_rows(longest, merges)))
     }
 }

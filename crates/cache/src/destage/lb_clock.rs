@@ -10,12 +10,14 @@
 //!
 //! Cost: 9 bytes for each group, 64 steps for a search.
 
-use super::lru::LOOK_AT;
 use super::{Destage, DestageOptions, Wrote};
 use crate::list::{Chain, List, NONE};
 use nandu_base::Declared;
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+/// Units that a search looks at.
+const LOOK_AT: usize = 64;
 
 /// Options of `lb-clock`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

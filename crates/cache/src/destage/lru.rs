@@ -1,6 +1,6 @@
-//! `lru`: the block that was written longest ago goes below first. Units are single blocks.
+//! `lru`: the block that was written longest ago goes below first, with dirty blocks beside it (`max_destage_size`). Units are single blocks.
 //!
-//! Cost: 8 bytes for each unit. A search passes over units that are on their way, at most 64.
+//! Cost: 8 bytes for each unit. A search passes over units that are on their way, at most 2048.
 
 use super::{Destage, DestageOptions, Wrote};
 use crate::list::{Chain, List};
@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Units that a search looks at.
-pub(super) const LOOK_AT: usize = 64;
+const LOOK_AT: usize = 2048;
 
 /// Options of `lru`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

@@ -17,6 +17,9 @@
 //! a read of what it lacks. They are dirty blocks like others from then on, so that a write meanwhile finds them. One unit
 //! is padded at a time; a unit that somebody waits for, and one for which there is no room, goes as it is.
 //!
+//! A destage is a row of blocks. A policy that goes by units has rows within a unit; with one of single blocks (`lru`) dirty blocks on both
+//! sides of the one whose turn it is go with it.
+//!
 //! Destaging begins when the buffer is half full, when data is older than `dirty_expire`, and when something waits.
 //!
 //! Cost: about 120 bytes for each dirty block; a destage looks at each block of its unit.
@@ -30,8 +33,6 @@ use crate::map::{Hashed, LineMap};
 use crate::prefetch::Range;
 use nandu_base::{ByteLen, Payload, PayloadPool, Report, ReqId, Span, TenantId, TimerKey, Violation};
 
-/// Longest row of blocks in one destage.
-const RUN_MAX: u64 = 256;
 /// Failed destages after which a close gives up. Between them it waits, from 1 ms, each time twice as long: 4 s in all.
 const CLOSE_TRIES: u32 = 12;
 const DESTAGE: TimerKey = TimerKey(0);
@@ -113,6 +114,9 @@ pub struct Buffer {
     policy: Box<dyn Destage>,
     pads: bool,
     padding: Option<Padding>,
+    /// Most blocks of one destage, and whether blocks beside a unit go with it.
+    longest: u64,
+    merges: bool,
     map: Hashed,
     dirty: Vec<Dirty>,
     free: Vec<u32>,
@@ -144,6 +148,8 @@ impl Buffer {
         Buffer {
             pads: false,
             padding: None,
+            longest: 1,
+            merges: false,
             room,
             unit_bits: unit.trailing_zeros(),
             after,
@@ -172,6 +178,11 @@ impl Buffer {
     /// The same, with units that are padded.
     pub(crate) fn with_padding(self, pads: bool) -> Buffer {
         Buffer { pads, ..self }
+    }
+
+    /// The same, with destages of at most `longest` blocks; `merges`: also of blocks beside a unit.
+    pub(crate) fn with_rows(self, longest: u64, merges: bool) -> Buffer {
+        Buffer { longest, merges, ..self }
     }
 
     /// Whether fill number `fill` brings what pads a unit.
@@ -323,20 +334,36 @@ impl Buffer {
         None
     }
 
-    /// A row of blocks of the unit that are ready, of one tenant: they are on their way from now on.
-    fn take_row(&mut self, unit: u32, longest: u64, awaited: Option<Range>) -> Option<Range> {
+    /// A row of blocks of the unit that are ready, and of blocks beside it of the same tenant if such go with it: they are on their way from
+    /// now on.
+    fn take_row(&mut self, unit: u32, awaited: Option<Range>) -> Option<Range> {
+        let longest = self.longest;
         let start = self.units[unit as usize].number << self.unit_bits;
         let end = start + (1 << self.unit_bits);
         let ready = |at: u32| !self.dirty[at as usize].flying;
         let from = awaited.map_or(start, |r| r.first.clamp(start, end));
         let is_ready = |block: &u64| self.map.get(*block).is_some_and(ready);
-        let first = (from..end).chain(start..from).find(is_ready)?;
-        let end = (first..end.min(first + longest)).take_while(|b| is_ready(b)).last()? + 1;
+        let mut first = (from..end).chain(start..from).find(is_ready)?;
+        let mut end = (first..end.min(first + longest)).take_while(|b| is_ready(b)).last()? + 1;
+        if self.merges {
+            let cause = self.map.get(first).map(|at| self.dirty[at as usize].cause);
+            let joins = |block: u64| {
+                let at = self.map.get(block).filter(|&at| ready(at));
+                at.is_some_and(|at| Some(self.dirty[at as usize].cause) == cause)
+            };
+            while end - first < longest && joins(end) {
+                end += 1;
+            }
+            while end - first < longest && first > 0 && joins(first - 1) {
+                first -= 1;
+            }
+        }
         for block in first..end {
             let at = self.map.get(block)?;
-            self.dirty[at as usize].flying = true;
+            let dirty = &mut self.dirty[at as usize];
+            dirty.flying = true;
+            self.waiting[dirty.unit as usize] -= 1;
         }
-        self.waiting[unit as usize] -= (end - first) as u32;
         Some(Range { first, end })
     }
 

@@ -174,7 +174,7 @@ impl DeviceConfig for CacheConfig {
             policy,
             map,
             prefetch: prefetch.boxed(&Units { block: ByteLen(block), segment })?,
-            buffer: self.write.build(dirty, block)?,
+            buffer: self.write.build(dirty, block, below.max_io)?,
             config: self.clone(),
             planted: super::Planted::of(cx),
         })))

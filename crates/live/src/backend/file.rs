@@ -26,7 +26,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind as Kind, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -247,7 +247,7 @@ impl BlockBackend for FileBackend {
         Ok(())
     }
 
-    fn begin_move(&mut self, told: Tell) -> Result<(), String> {
+    fn begin_move(&mut self, rate: Arc<AtomicU64>, told: Tell) -> Result<(), String> {
         let (Some(next), Some(old)) = (self.next.take(), self.file.clone()) else {
             return Err("it is not open".into());
         };
@@ -258,7 +258,7 @@ impl BlockBackend for FileBackend {
         self.twin = Some(Arc::clone(&twin));
         let thread = std::thread::Builder::new().name("nandu-move".into());
         let begun = thread.spawn(move || {
-            let result = twin.fill(&old, &before);
+            let result = twin.fill(&old, &before, &rate);
             // The old file is free before anybody hears of it.
             drop((twin, old));
             told(result);

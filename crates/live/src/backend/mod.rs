@@ -21,8 +21,8 @@ use nandu_base::{ByteLen, ByteOffset, ErrorKind, IoError, Op, ReqId};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// One request to a medium.
 #[derive(Debug)]
@@ -156,11 +156,12 @@ pub trait BlockBackend: Send {
     /// Why it cannot be used.
     fn prepare(&mut self, with: Option<&Path>) -> Result<(), LegError>;
 
-    /// What was prepared becomes a copy of the device while that serves, on another thread; `told` hears when it is one, or why not.
+    /// What was prepared becomes a copy of the device while that serves, on another thread, which copies at most `rate` bytes a second (0: as
+    /// many as it can); `told` hears when it is one, or why not.
     ///
     /// # Errors
     /// It does not begin.
-    fn begin_move(&mut self, _told: Tell) -> Result<(), String> {
+    fn begin_move(&mut self, _rate: Arc<AtomicU64>, _told: Tell) -> Result<(), String> {
         Err("it is not a file".into())
     }
 

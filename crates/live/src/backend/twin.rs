@@ -1,9 +1,14 @@
 //! A leg that moves to another file while it serves.
 //!
-//! The old file serves every read. What changes data is done to the old file, and then to the new one; a thread copies all else, chunk by
-//! chunk. A chunk and a change that overlap wait for each other, and so do two changes, so both files see them in one order. What the file system
+//! The old file serves every read. A thread copies it, chunk by chunk; what changes data that are copied is done to the old file, and then to the
+//! new one. A chunk and a change that overlap wait for each other, and so do two changes, so both files see them in one order. What the file system
 //! calls a hole is not copied, for the new file is blank. When all of it is there flushes cover both files, and one flush of the new one makes it a copy of
 //! the old one that may take its place at any time.
+//!
+//! *A move that is cut short.* The records by which a start knows a leg lie at one of the ends of a file. The ends are copied last, when all
+//! between them is durable, and nothing is written to them before. So a new file that was not filled has no records, and no start takes it for a leg.
+//!
+//! *Pace.* The thread copies at most so many bytes a second, if it is told to ([`Pace`]).
 //!
 //! *Failures.* A change that one of the two files does not take ends the move: nobody knows any more where they differ. The old file is what
 //! it was, and whoever stands on it hears of its failures as ever. The new file is emptied then, if it is a regular one, so that it may be
@@ -15,13 +20,15 @@ use super::BlockIo;
 use super::Failure;
 use super::candidate::{FileId, MARK};
 use super::file_io::OpenFile;
+use crate::clock::Clock;
 use nandu_base::bytebuf::ByteBuf;
-use nandu_base::{ByteLen, ByteOffset, Op, ReqId};
+use nandu_base::{ByteLen, ByteOffset, Instant, Op, ReqId, Span};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +37,45 @@ const CHUNK: u64 = 1 << 20;
 /// How often a thread looks whether what it waits for has ended.
 const LOOK: Duration = Duration::from_millis(1);
 
+/// The longest hole that is looked for at once.
+const WINDOW_MAX: u64 = 64 << 20;
+/// The longest wait of one that is ahead of its pace, before it looks at the pace again.
+const PACE_LOOK: Span = Span::from_ms(50);
+
+/// How fast a copy goes. It is told the time.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Bytes that were copied and are not due yet.
+    ahead: u64,
+    /// Up to when time was counted.
+    counted: Instant,
+}
+
+impl Pace {
+    /// How long to wait before more is copied, at `rate` bytes a second; 0 is no limit.
+    fn wait(&mut self, now: Instant, rate: u64) -> Span {
+        if rate == 0 {
+            self.ahead = 0;
+        }
+        if self.ahead == 0 {
+            self.counted = now;
+            return Span::ZERO;
+        }
+        const SECOND: u128 = 1_000_000_000;
+        let time =
+            |bytes: u64| u64::try_from(u128::from(bytes) * SECOND / u128::from(rate)).unwrap_or(u64::MAX);
+        let passed = u128::from(now.since(self.counted).0);
+        let due = u64::try_from(passed * u128::from(rate) / SECOND).unwrap_or(u64::MAX).min(self.ahead);
+        self.ahead -= due;
+        self.counted = self.counted + Span(time(due));
+        match self.ahead {
+            0 => Span::ZERO,
+            // Rounded up, so that what is waited for is due.
+            ahead => PACE_LOOK.min(Span(time(ahead).saturating_add(1))),
+        }
+    }
+}
+
 /// How far a move is.
 #[derive(Debug, Default)]
 struct State {
@@ -37,8 +83,8 @@ struct State {
     copying: Option<Range<u64>>,
     /// What is being changed.
     changing: Vec<Range<u64>>,
-    /// So many bytes from the front are copied.
-    done: u64,
+    /// What is copied.
+    copied: Vec<Range<u64>>,
     /// All are: flushes cover the new file too.
     is_filled: bool,
     /// Why the move has ended without having got there.
@@ -87,7 +133,8 @@ impl Twin {
             state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.changing.push(range.clone());
-        let goes_on = state.failed.is_none();
+        // What is not copied yet comes with the copy.
+        let goes_on = state.failed.is_none() && state.copied.iter().any(|copied| meet(copied, &range));
         drop(state);
         let mut result = old.perform(io);
         match result {
@@ -145,46 +192,103 @@ impl Twin {
 
     /// Bytes that are not copied yet.
     pub fn left(&self) -> ByteLen {
-        ByteLen(self.capacity - self.state().done)
+        let copied: u64 = self.state().copied.iter().map(|range| range.end - range.start).sum();
+        ByteLen(self.capacity - copied)
     }
 
-    /// Copies all of `old`, when what began before has ended: until nobody else holds `before`.
-    pub fn fill(&self, old: &OpenFile, before: &Arc<()>) -> Result<(), String> {
+    /// Copies all of `old`, when what began before has ended: until nobody else holds `before`. At most `rate` bytes a second; 0 is no
+    /// limit.
+    pub fn fill(&self, old: &OpenFile, before: &Arc<()>, rate: &AtomicU64) -> Result<(), String> {
         while Arc::strong_count(before) > 1 {
             std::thread::park_timeout(LOOK);
             self.goes_on(old)?;
         }
-        let mut buffer = ByteBuf::zeroed(CHUNK as usize);
-        let mut at = 0;
-        while at < self.capacity {
-            self.goes_on(old)?;
-            let mut data = None;
-            let rest = ByteLen(self.capacity - at);
-            let mut from = at;
-            old.holes(ByteOffset(at), rest, &mut |len, is_hole| {
-                if !is_hole {
-                    data = Some(from..from + len.0);
-                    return false;
-                }
-                from += len.0;
-                true
-            });
-            let Some(data) = data else { break };
-            // Whole blocks, for what bypasses the page cache.
-            let start = data.start / CHUNK * CHUNK;
-            let range = start.max(at)..(start + CHUNK).min(self.capacity);
-            self.copy(old, range.clone(), &mut buffer)?;
-            at = range.end;
-            self.state().done = at;
-        }
-        {
-            let mut state = self.state();
-            (state.done, state.is_filled) = (self.capacity, true);
-        }
+        let mut copier = Copier::new(rate);
+        let front = CHUNK.min(self.capacity);
+        let back = (self.capacity.saturating_sub(CHUNK) / CHUNK * CHUNK).max(front);
+        self.fill_part(old, front..back, &mut copier)?;
+        self.flush_new(old)?;
+        self.fill_part(old, back..self.capacity, &mut copier)?;
+        self.fill_part(old, 0..front, &mut copier)?;
+        self.state().is_filled = true;
+        self.flush_new(old)
+    }
+
+    fn flush_new(&self, old: &OpenFile) -> Result<(), String> {
         let (id, offset, len) = (ReqId::NONE, ByteOffset::ZERO, ByteLen::ZERO);
         let flush = BlockIo { id, op: Op::Flush, fua: false, offset, len, data: None };
         let _ = self.both(&flush); // a failure ends the move
         self.goes_on(old)
+    }
+
+    fn fill_part(&self, old: &OpenFile, part: Range<u64>, copier: &mut Copier<'_>) -> Result<(), String> {
+        self.state().copied.push(part.start..part.start);
+        let (mut at, mut size) = (part.start, CHUNK);
+        while at < part.end {
+            self.goes_on(old)?;
+            let window = at..at.saturating_add(size).min(part.end);
+            self.claim(window.clone());
+            let upto = self.hole_before(old, &window);
+            let mut result = Ok(());
+            if upto > at {
+                (at, size) = (upto, (2 * size).min(WINDOW_MAX));
+            } else if size > CHUNK {
+                size = CHUNK;
+            } else {
+                result = self.copy(old, &window, &mut copier.buffer);
+                copier.pace.ahead += window.end - at;
+                at = window.end;
+            }
+            self.release(at, result)?;
+            self.keep_pace(old, copier)?;
+        }
+        Ok(())
+    }
+
+    /// Where the data in a part of `old` begin, in whole chunks: whole blocks, for what bypasses the page cache.
+    fn hole_before(&self, old: &OpenFile, part: &Range<u64>) -> u64 {
+        let mut from = part.start;
+        old.holes(ByteOffset(part.start), ByteLen(part.end - part.start), &mut |len, is_hole| {
+            if is_hole {
+                from += len.0;
+            }
+            is_hole
+        });
+        if from >= part.end { part.end } else { (from / CHUNK * CHUNK).max(part.start) }
+    }
+
+    /// Keeps changes out of a part, and waits for those that are under way.
+    fn claim(&self, part: Range<u64>) {
+        let mut state = self.state();
+        state.copying = Some(part.clone());
+        while state.changing.iter().any(|changing| meet(changing, &part)) {
+            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The new file has what the old one has, up to `at`, unless the copy failed.
+    fn release(&self, at: u64, result: Result<(), String>) -> Result<(), String> {
+        let mut state = self.state();
+        state.copying = None;
+        match &result {
+            Ok(()) => state.copied.last_mut().expect("a part has begun").end = at,
+            Err(why) => drop(state.failed.get_or_insert(why.clone())),
+        }
+        drop(state);
+        self.moved.notify_all();
+        result
+    }
+
+    fn keep_pace(&self, old: &OpenFile, copier: &mut Copier<'_>) -> Result<(), String> {
+        loop {
+            let wait = copier.pace.wait(copier.clock.now(), copier.rate.load(Ordering::Relaxed));
+            if wait == Span::ZERO {
+                return Ok(());
+            }
+            let state = self.state();
+            drop(self.moved.wait_timeout(state, Duration::from_nanos(wait.0)));
+            self.goes_on(old)?;
+        }
     }
 
     fn goes_on(&self, old: &OpenFile) -> Result<(), String> {
@@ -194,26 +298,27 @@ impl Twin {
         self.failed().map_or(Ok(()), Err)
     }
 
-    fn copy(&self, old: &OpenFile, range: Range<u64>, buffer: &mut ByteBuf) -> Result<(), String> {
-        let mut state = self.state();
-        while state.changing.iter().any(|changing| meet(changing, &range)) {
-            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.copying = Some(range.clone());
-        drop(state);
+    fn copy(&self, old: &OpenFile, range: &Range<u64>, buffer: &mut ByteBuf) -> Result<(), String> {
         let len = (range.end - range.start) as usize;
         let bytes = &mut buffer.as_mut()[..len];
-        let read = old.read_at(range.start, bytes).map_err(|error| format!("the old file: {error}"));
-        let written = read.and_then(|()| {
-            let written = self.file.write_at(range.start, bytes);
-            written.map_err(|error| format!("{}: {error}", self.path.display()))
-        });
-        if let Err(why) = &written {
-            self.fail(why.clone());
-        }
-        self.state().copying = None;
-        self.moved.notify_all();
-        written
+        old.read_at(range.start, bytes).map_err(|error| format!("the old file: {error}"))?;
+        let written = self.file.write_at(range.start, bytes);
+        written.map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+}
+
+/// What the thread that copies has for itself.
+struct Copier<'a> {
+    buffer: ByteBuf,
+    clock: Clock,
+    pace: Pace,
+    rate: &'a AtomicU64,
+}
+
+impl Copier<'_> {
+    fn new(rate: &AtomicU64) -> Copier<'_> {
+        let buffer = ByteBuf::zeroed(CHUNK as usize);
+        Copier { buffer, clock: Clock::start(), pace: Pace::default(), rate }
     }
 }
 
@@ -298,7 +403,7 @@ mod tests {
                 (1..200).map(|n| write(&mut pool, rng.below(CAPACITY / 512 - 8) * 512, n)).collect();
             let before = Arc::new(());
             std::thread::scope(|scope| {
-                let filled = scope.spawn(|| twin.fill(&old, &before));
+                let filled = scope.spawn(|| twin.fill(&old, &before, &AtomicU64::new(0)));
                 for part in ios.chunks(50) {
                     scope.spawn(|| part.iter().for_each(|io| twin.change(&old, io).expect("room")));
                 }
@@ -320,7 +425,7 @@ mod tests {
         let before = Arc::new(());
         let under_way = Arc::clone(&before);
         std::thread::scope(|scope| {
-            let filled = scope.spawn(|| twin.fill(&old, &before));
+            let filled = scope.spawn(|| twin.fill(&old, &before, &AtomicU64::new(0)));
             assert_eq!(twin.left(), ByteLen(CAPACITY), "something that began before is under way");
             let mut pool = PayloadPool::new(Content::Bytes);
             twin.change(&old, &write(&mut pool, 8192, 5)).expect("room");
@@ -334,6 +439,50 @@ mod tests {
         assert!(new.len() as u64 == CAPACITY && new.iter().all(|&byte| byte == 0));
         let old = std::fs::read(dir.path().join("old")).expect("it is there");
         assert_eq!((old[0], old[8192]), (1, 5), "the old one has all of it");
+    }
+
+    #[test]
+    fn the_ends_of_a_file_are_copied_when_all_between_them_is() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (old, _) = open(&dir.path().join("old"), &[(0, 1), (2 << 20, 2), (CAPACITY - 4096, 3)]);
+        let (new, id) = open(&dir.path().join("new"), &[]);
+        let twin = Twin::new(new, dir.path().join("new"), id, ByteLen(CAPACITY));
+        let mut pool = PayloadPool::new(Content::Bytes);
+        let rate = AtomicU64::new(0);
+        let mut copier = Copier::new(&rate);
+        twin.fill_part(&old, CHUNK..CAPACITY - CHUNK, &mut copier).expect("room");
+        // The middle is there: a change of it goes to both files, one of an end only to the old one.
+        for (at, byte) in [(0, 4), (3 << 20, 5), (CAPACITY - 4096, 6)] {
+            twin.change(&old, &write(&mut pool, at, byte)).expect("room");
+        }
+        let new = std::fs::read(dir.path().join("new")).expect("it is there");
+        assert_eq!((new[0], new[2 << 20], new[3 << 20], new[CAPACITY as usize - 4096]), (0, 2, 5, 0));
+        twin.fill_part(&old, CAPACITY - CHUNK..CAPACITY, &mut copier).expect("room");
+        twin.fill_part(&old, 0..CHUNK, &mut copier).expect("room");
+        let read = |name: &str| std::fs::read(dir.path().join(name)).expect("it is there");
+        assert!(read("old") == read("new"));
+        assert_eq!(twin.left(), ByteLen::ZERO);
+    }
+
+    #[test]
+    fn a_pace_is_kept_and_time_that_nobody_used_is_not_made_up_for() {
+        let mut pace = Pace::default();
+        let at = |ms: u64| Instant::ZERO + Span::from_ms(ms);
+        assert_eq!(pace.wait(at(5000), 1000), Span::ZERO);
+        pace.ahead += 100;
+        // 100 bytes at 1000 a second are due after 100 ms.
+        let mut now = at(5000);
+        for _ in 0..10 {
+            let wait = pace.wait(now, 1000);
+            if wait == Span::ZERO {
+                break;
+            }
+            now = now + wait;
+        }
+        assert!((at(5100)..=at(5101)).contains(&now), "{now:?}");
+        pace.ahead += 1 << 40;
+        assert_eq!(pace.wait(now, 1000), PACE_LOOK);
+        assert_eq!(pace.wait(now, 0), Span::ZERO, "no limit any more");
     }
 
     #[test]

@@ -33,11 +33,24 @@ pub enum NbdError {
         found: u64,
     },
     /// A request does not start with the request magic number: the stream is out of step.
-    #[error("request starts with {found:#010x}, not with 0x25609513")]
+    #[error("request starts with {found:#010x}, not with {wanted:#010x}")]
     RequestMagic {
         /// The four bytes in its place.
         found: u32,
+        /// The magic number.
+        wanted: u32,
     },
+    /// An extended request announces a payload longer than any that is taken. The server hangs up ("Request message").
+    #[error("request with a payload of {length} bytes (at most {most})")]
+    PayloadTooLong {
+        /// Bytes of the payload.
+        length: u64,
+        /// Bytes that are taken.
+        most: u64,
+    },
+    /// `NBD_OPT_EXPORT_NAME` after extended headers, with which it may not be used. This option has no error reply.
+    #[error("NBD_OPT_EXPORT_NAME after NBD_OPT_EXTENDED_HEADERS")]
+    ExportNameExtended,
     /// `NBD_OPT_EXPORT_NAME` names an export longer than a string may be. This option has no error reply.
     #[error("NBD_OPT_EXPORT_NAME with a name of {length} bytes (at most 4096)")]
     ExportNameTooLong {
@@ -74,6 +87,8 @@ impl NbdError {
             NbdError::ClientFlags { .. }
             | NbdError::OptionMagic { .. }
             | NbdError::RequestMagic { .. }
+            | NbdError::PayloadTooLong { .. }
+            | NbdError::ExportNameExtended
             | NbdError::ExportNameTooLong { .. }
             | NbdError::HungUp { .. } => Fault::Peer,
             NbdError::UnknownExport { .. } => Fault::Unsupported,

@@ -3,8 +3,9 @@
 //! Source: `doc/proto.md` of `NetworkBlockDevice/nbd` (public domain), state of May 2026; comments name its sections.
 //! Spoken: fixed newstyle without reserved zeroes; `EXPORT_NAME`, `ABORT`, `LIST`, `INFO`, `GO`, `STRUCTURED_REPLY`,
 //! `LIST_META_CONTEXT` and `SET_META_CONTEXT` with `base:allocation`; every command and flag of the normative text;
-//! simple and structured replies. Not spoken: oldstyle, TLS (`STARTTLS` is answered with `ERR_UNSUP`), and the
-//! experimental extensions (extended headers, resize), each of which a client can do without.
+//! simple and structured replies; `EXTENDED_HEADERS` of the branch `extension-ext-header`, without a payload of block status. Not
+//! spoken: oldstyle, TLS (`STARTTLS` is answered with `ERR_UNSUP`), and the experimental extension resize, each of which a client can
+//! do without.
 //!
 //! # How to drive it
 //!
@@ -29,7 +30,7 @@
 //! |---|---|---|
 //! | option data | 32 KiB | dropped, `NBD_REP_ERR_TOO_BIG` |
 //! | name, query, description | 4096 B | `NBD_REP_ERR_INVALID`; `EXPORT_NAME` hangs up |
-//! | payload of a read or write | [`BlockSizes::maximum`] | `EINVAL`, or `EOVERFLOW` for a structured read; a write's payload is dropped |
+//! | payload of a read or write | [`BlockSizes::maximum`] | `EINVAL`, or `EOVERFLOW` for a structured read; a write's payload is dropped, and with extended headers the server hangs up |
 //! | extent | the export | `EINVAL`, or `ENOSPC` for writes and zeroes |
 //! | alignment | [`BlockSizes::minimum`] | `EINVAL` |
 //!
@@ -53,5 +54,5 @@ pub use export::{BlockSizes, Export, ExportError, ExportProblem, Exports};
 pub use handshake::OPTION_DATA_MAX;
 pub use reply::{Head, MESSAGE_MAX, Place, Replies, Structured};
 pub use server::{Event, Server, Session, Step};
-pub use status::{Allocation, EXTENTS_MAX, StatusReply};
+pub use status::{Allocation, EXTENDED_EXTENTS_MAX, EXTENTS_MAX, StatusReply};
 pub use transmission::{Command, Cookie, Refusal, Request};

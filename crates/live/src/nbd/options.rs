@@ -3,6 +3,7 @@
 use super::error::NbdError;
 use super::export::{Export, Exports};
 use super::handshake::OPTION_DATA_MAX;
+use super::reply::Form;
 use super::wire::{self, Fields, info, opt, rep};
 
 /// Whether sessions may start.
@@ -32,8 +33,8 @@ pub(super) enum Answer {
 pub(super) struct Start {
     /// Index of the export.
     pub export: usize,
-    /// Structured replies are negotiated.
-    pub structured: bool,
+    /// Which messages are used.
+    pub form: Form,
     /// `base:allocation` is selected for this export.
     pub block_status: bool,
 }
@@ -43,7 +44,7 @@ pub(super) struct Start {
 pub(super) struct Negotiated {
     /// The answer to `NBD_OPT_EXPORT_NAME` has no reserved zeroes.
     pub no_zeroes: bool,
-    structured: bool,
+    form: Form,
     /// The export for which `base:allocation` is selected.
     context: Option<usize>,
 }
@@ -57,7 +58,9 @@ const NO_EXPORT: Refused = (rep::ERR_UNKNOWN, "unknown export");
 const TOO_BIG: Refused = (rep::ERR_TOO_BIG, "more than 32 KiB of option data");
 const UNKNOWN: Refused = (rep::ERR_UNSUP, "this server does not have the option");
 const LEAVING: Refused = (rep::ERR_SHUTDOWN, "the server is shutting down");
-const NEEDS_STRUCTURED: Refused = (rep::ERR_INVALID, "metadata contexts need structured replies");
+const NEEDS_STRUCTURED: Refused =
+    (rep::ERR_INVALID, "metadata contexts need structured replies or extended headers");
+const IS_EXTENDED: Refused = (rep::ERR_EXT_HEADER_REQD, "extended headers are in use");
 
 impl Negotiated {
     /// Whether the data of an option is looked at.
@@ -102,9 +105,14 @@ impl Negotiated {
                 opt::LIST if length > 0 => Err(NO_DATA),
                 opt::LIST => Ok(list(exports, out)),
                 opt::INFO | opt::GO => self.info(exports, option, data, out),
-                opt::STRUCTURED_REPLY if length > 0 => Err(NO_DATA),
+                opt::STRUCTURED_REPLY | opt::EXTENDED_HEADERS if length > 0 => Err(NO_DATA),
+                opt::STRUCTURED_REPLY if self.form == Form::Extended => Err(IS_EXTENDED),
                 opt::STRUCTURED_REPLY => {
-                    self.structured = true;
+                    self.form = Form::Structured;
+                    Ok(Answer::GoesOn)
+                }
+                opt::EXTENDED_HEADERS => {
+                    self.form = Form::Extended;
                     Ok(Answer::GoesOn)
                 }
                 opt::LIST_META_CONTEXT | opt::SET_META_CONTEXT => self.contexts(exports, option, data, out),
@@ -136,12 +144,15 @@ impl Negotiated {
             Door::Leaving => return Err(NbdError::ShuttingDown),
             Door::Shut(why) => return Err(NbdError::TurnedAway { why: why.clone() }),
         }
+        if self.form == Form::Extended {
+            return Err(NbdError::ExportNameExtended);
+        }
         let Some(index) = exports.find(name) else {
             return Err(NbdError::UnknownExport { name: String::from_utf8_lossy(name).into_owned() });
         };
         let export = &exports.all()[index];
         out.extend_from_slice(&export.size.0.to_be_bytes());
-        out.extend_from_slice(&export.transmission_flags(self.structured).to_be_bytes());
+        out.extend_from_slice(&export.transmission_flags(self.has_chunks()).to_be_bytes());
         if !self.no_zeroes {
             out.extend_from_slice(&[0; wire::RESERVED_ZEROES]);
         }
@@ -151,9 +162,14 @@ impl Negotiated {
     fn start(&self, export: usize) -> Answer {
         Answer::Starts(Start {
             export,
-            structured: self.structured,
-            block_status: self.structured && self.context == Some(export),
+            form: self.form,
+            block_status: self.has_chunks() && self.context == Some(export),
         })
+    }
+
+    /// Whether replies may have several parts.
+    fn has_chunks(&self) -> bool {
+        self.form != Form::Simple
     }
 
     /// `NBD_OPT_INFO` and `NBD_OPT_GO`: the same answer, but `GO` starts the transmission phase.
@@ -167,7 +183,7 @@ impl Negotiated {
         let (name, asked) = parse_info(data).ok_or(MALFORMED)?;
         let index = exports.find(name).ok_or(NO_EXPORT)?;
         let export = &exports.all()[index];
-        put_info_export(out, option, export, self.structured);
+        put_info_export(out, option, export, self.has_chunks());
         if asked.name {
             put_reply(out, option, rep::INFO, &[&info::NAME.to_be_bytes(), export.name.as_bytes()]);
         }
@@ -197,7 +213,7 @@ impl Negotiated {
         out: &mut Vec<u8>,
     ) -> Result<Answer, Refused> {
         self.forget_context(option);
-        if !self.structured {
+        if !self.has_chunks() {
             return Err(NEEDS_STRUCTURED);
         }
         let listing = option == opt::LIST_META_CONTEXT;

@@ -13,7 +13,7 @@ use super::transmission::{Cookie, Refusal};
 use super::wire::{self, chunk};
 
 /// Longest text in an error chunk, in bytes. Longer texts are cut between two characters.
-pub const MESSAGE_MAX: usize = HEAD_MAX - wire::CHUNK_HEAD_BYTES - 4 - 2 - 8;
+pub const MESSAGE_MAX: usize = HEAD_MAX - wire::EXTENDED_CHUNK_HEAD_BYTES - 4 - 2 - 8;
 
 const HEAD_MAX: usize = 127;
 
@@ -46,19 +46,32 @@ impl Head {
             .put(&cookie.0.to_be_bytes())
     }
 
-    /// The head of a chunk with `length` bytes of payload.
+    /// The head of a chunk with `length` bytes of payload, in reply to a request at `at`.
     #[inline]
-    pub(super) fn chunk(cookie: Cookie, kind: u16, place: Place, length: u32) -> Head {
+    pub(super) fn chunk(
+        form: Form,
+        cookie: Cookie,
+        at: ByteOffset,
+        kind: u16,
+        place: Place,
+        length: u32,
+    ) -> Head {
         let flags = match place {
             Place::More => 0,
             Place::Last => chunk::FLAG_DONE,
         };
-        Head::new()
-            .put(&wire::CHUNK_MAGIC.to_be_bytes())
+        let is_extended = form == Form::Extended;
+        let magic = if is_extended { wire::EXTENDED_CHUNK_MAGIC } else { wire::CHUNK_MAGIC };
+        let head = Head::new()
+            .put(&magic.to_be_bytes())
             .put(&flags.to_be_bytes())
             .put(&kind.to_be_bytes())
-            .put(&cookie.0.to_be_bytes())
-            .put(&length.to_be_bytes())
+            .put(&cookie.0.to_be_bytes());
+        if is_extended {
+            head.put(&at.0.to_be_bytes()).put(&u64::from(length).to_be_bytes())
+        } else {
+            head.put(&length.to_be_bytes())
+        }
     }
 
     #[inline]
@@ -104,22 +117,38 @@ pub enum Place {
     Last,
 }
 
-/// How this session wants its replies. A small value to copy wherever requests are completed.
+/// Which messages a session uses.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Form {
+    /// Compact requests, simple replies.
+    #[default]
+    Simple,
+    /// Compact requests, structured replies where there is something to say.
+    Structured,
+    /// Extended requests and replies.
+    Extended,
+}
+
+/// How this session wants its replies. A small value to copy wherever requests are completed. Every reply needs the `offset` of its
+/// request, which extended ones repeat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Replies {
-    structured: bool,
+    form: Form,
 }
 
 impl Replies {
-    pub(super) fn new(structured: bool) -> Replies {
-        Replies { structured }
+    pub(super) fn new(form: Form) -> Replies {
+        Replies { form }
     }
 
-    /// Success of a request whose reply has no data: everything but read and block status. 16 bytes; sessions with
-    /// structured replies accept the simple form too.
+    /// Success of a request whose reply has no data: everything but read and block status. 16 bytes, which sessions with
+    /// structured replies accept too; 32 bytes with extended headers.
     #[inline]
-    pub fn ok(self, cookie: Cookie) -> Head {
-        Head::simple(cookie, 0)
+    pub fn ok(self, cookie: Cookie, offset: ByteOffset) -> Head {
+        match self.form {
+            Form::Extended => Head::chunk(self.form, cookie, offset, chunk::NONE, Place::Last, 0),
+            Form::Simple | Form::Structured => Head::simple(cookie, 0),
+        }
     }
 
     /// Success of a whole read; its `length` bytes of data follow the head.
@@ -128,20 +157,19 @@ impl Replies {
     /// `length` is that of the request, so at most 2 GiB (the largest payload an export can have).
     #[inline]
     pub fn read(self, cookie: Cookie, offset: ByteOffset, length: ByteLen) -> Head {
-        if self.structured {
-            Structured(()).data(cookie, offset, length, Place::Last)
-        } else {
-            Head::simple(cookie, 0)
+        match self.structured(offset) {
+            Some(structured) => structured.data(cookie, offset, length, Place::Last),
+            None => Head::simple(cookie, 0),
         }
     }
 
     /// Failure of any request, complete with this head. Sessions without structured replies get no message.
-    pub fn error(self, cookie: Cookie, errno: Errno, message: &str) -> Head {
-        if !self.structured {
+    pub fn error(self, cookie: Cookie, offset: ByteOffset, errno: Errno, message: &str) -> Head {
+        if self.form == Form::Simple {
             return Head::simple(cookie, errno.number());
         }
         let message = cut(message);
-        Head::chunk(cookie, chunk::ERROR, Place::Last, 6 + message.len() as u32)
+        Head::chunk(self.form, cookie, offset, chunk::ERROR, Place::Last, 6 + message.len() as u32)
             .u32(errno.number())
             .put(&(message.len() as u16).to_be_bytes())
             .put(message.as_bytes())
@@ -149,12 +177,17 @@ impl Replies {
 
     /// The reply to a request that the codec turned down.
     pub fn refuse(self, refusal: &Refusal) -> Head {
-        self.error(refusal.cookie, refusal.errno, refusal.reason)
+        self.error(refusal.cookie, refusal.offset, refusal.errno, refusal.reason)
     }
 
-    /// Replies of several chunks, where the client understands them.
-    pub fn structured(self) -> Option<Structured> {
-        self.structured.then_some(Structured(()))
+    /// Replies of several chunks to a request at `offset`, where the client understands them.
+    #[inline]
+    pub fn structured(self, offset: ByteOffset) -> Option<Structured> {
+        (self.form != Form::Simple).then_some(Structured { form: self.form, at: offset })
+    }
+
+    pub(super) fn form(self) -> Form {
+        self.form
     }
 }
 
@@ -163,21 +196,25 @@ impl Replies {
 /// only that one, is [`Place::Last`]; a read with `unfragmented` set gets one content chunk, and no hole unless the
 /// whole is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Structured(());
+pub struct Structured {
+    form: Form,
+    /// Where the request begins.
+    at: ByteOffset,
+}
 
 impl Structured {
     /// A part of a read's data: `length` bytes at the absolute `offset` follow the head. 1 byte to 2 GiB.
     #[inline]
     pub fn data(self, cookie: Cookie, offset: ByteOffset, length: ByteLen, place: Place) -> Head {
         debug_assert!((1..=1 << 31).contains(&length.0), "a data chunk of {} bytes", length.0);
-        Head::chunk(cookie, chunk::OFFSET_DATA, place, 8 + length.0 as u32).put(&offset.0.to_be_bytes())
+        self.chunk(cookie, chunk::OFFSET_DATA, place, 8 + length.0 as u32).put(&offset.0.to_be_bytes())
     }
 
     /// A part of a read that is all zeroes: no data follow. 1 byte to 4 GiB - 1.
     #[inline]
     pub fn hole(self, cookie: Cookie, offset: ByteOffset, length: ByteLen, place: Place) -> Head {
         debug_assert!((1..=u64::from(u32::MAX)).contains(&length.0), "a hole chunk of {} bytes", length.0);
-        Head::chunk(cookie, chunk::OFFSET_HOLE, place, 12).put(&offset.0.to_be_bytes()).u32(length.0 as u32)
+        self.chunk(cookie, chunk::OFFSET_HOLE, place, 12).put(&offset.0.to_be_bytes()).u32(length.0 as u32)
     }
 
     /// The request failed at the absolute `offset`, inside its extent. What was sent before stays valid up to there.
@@ -190,7 +227,7 @@ impl Structured {
         place: Place,
     ) -> Head {
         let message = cut(message);
-        Head::chunk(cookie, chunk::ERROR_OFFSET, place, 14 + message.len() as u32)
+        self.chunk(cookie, chunk::ERROR_OFFSET, place, 14 + message.len() as u32)
             .u32(errno.number())
             .put(&(message.len() as u16).to_be_bytes())
             .put(message.as_bytes())
@@ -200,7 +237,12 @@ impl Structured {
     /// The end of a reply whose last content chunk was not marked as such.
     #[inline]
     pub fn end(self, cookie: Cookie) -> Head {
-        Head::chunk(cookie, chunk::NONE, Place::Last, 0)
+        self.chunk(cookie, chunk::NONE, Place::Last, 0)
+    }
+
+    #[inline]
+    fn chunk(self, cookie: Cookie, kind: u16, place: Place, length: u32) -> Head {
+        Head::chunk(self.form, cookie, self.at, kind, place, length)
     }
 }
 

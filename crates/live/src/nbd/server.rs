@@ -54,11 +54,7 @@ pub struct Session {
 
 impl From<Start> for Session {
     fn from(start: Start) -> Session {
-        Session {
-            export: start.export,
-            replies: Replies::new(start.structured),
-            block_status: start.block_status,
-        }
+        Session { export: start.export, replies: Replies::new(start.form), block_status: start.block_status }
     }
 }
 

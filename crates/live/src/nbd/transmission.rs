@@ -6,9 +6,10 @@
 use nandu_base::{ByteLen, ByteOffset};
 
 use super::error::{Errno, NbdError};
-use super::export::Export;
+use super::export::{BlockSizes, Export};
 use super::options::Start;
-use super::wire::{REQUEST_BYTES, RequestHead, cmd, cmd_flag, transmission_flag as flag};
+use super::reply::Form;
+use super::wire::{self, RequestHead, cmd, cmd_flag, transmission_flag as flag};
 
 /// The client's number for a request, repeated in every reply to it. Opaque: a client may even use one twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -58,7 +59,7 @@ pub struct Request {
     pub fua: bool,
     /// Start of the extent, in bytes. 0 for a flush.
     pub offset: ByteOffset,
-    /// Length of the extent, from 1 to 2^32 - 1 bytes. 0 for a flush.
+    /// Length of the extent, from 1 to 2^32 - 1 bytes, or to 2^63 - 1 with extended headers. 0 for a flush.
     pub length: ByteLen,
 }
 
@@ -67,6 +68,8 @@ pub struct Request {
 pub struct Refusal {
     /// To be repeated in the reply.
     pub cookie: Cookie,
+    /// Where the request begins, to be repeated too.
+    pub offset: ByteOffset,
     /// The error to report.
     pub errno: Errno,
     /// The reason, for people.
@@ -95,18 +98,18 @@ enum Verdict {
 pub(super) struct Transmission {
     gate: Gate,
     /// The head being read.
-    head: [u8; REQUEST_BYTES],
+    head: [u8; wire::EXTENDED_REQUEST_BYTES],
     filled: usize,
     /// Payload bytes the driver has still to take.
     payload: u32,
     /// A refused write and how many of its payload bytes are still to be dropped.
-    draining: Option<(Refusal, u32)>,
+    draining: Option<(Refusal, u64)>,
 }
 
 impl Transmission {
     pub(super) fn new(export: &Export, start: Start) -> Transmission {
         let gate = Gate::new(export, start);
-        Transmission { gate, head: [0; REQUEST_BYTES], filled: 0, payload: 0, draining: None }
+        Transmission { gate, head: [0; wire::EXTENDED_REQUEST_BYTES], filled: 0, payload: 0, draining: None }
     }
 
     pub(super) fn mid_message(&self) -> bool {
@@ -131,23 +134,25 @@ impl Transmission {
         if self.draining.is_some() {
             return Ok(self.drain(input));
         }
-        let n = input.len().min(REQUEST_BYTES - self.filled);
+        let size = self.gate.head_bytes();
+        let n = input.len().min(size - self.filled);
         self.head[self.filled..self.filled + n].copy_from_slice(&input[..n]);
         self.filled += n;
-        if self.filled < REQUEST_BYTES {
+        if self.filled < size {
             return Ok((n, Received::NeedMore));
         }
         self.filled = 0;
-        let head = RequestHead::parse(&self.head).map_err(|found| NbdError::RequestMagic { found })?;
+        let head = self.gate.parse(&self.head)?;
+        let payload = self.gate.payload(&head)?;
         match self.gate.judge(&head, shutting_down) {
             Verdict::Serve(request) => {
                 if request.command == Command::Write {
-                    self.payload = head.length;
+                    self.payload = request.length.0 as u32;
                 }
                 Ok((n, Received::Request(request)))
             }
-            Verdict::Refuse(refusal) if head.command == cmd::WRITE && head.length > 0 => {
-                self.draining = Some((refusal, head.length));
+            Verdict::Refuse(refusal) if payload > 0 => {
+                self.draining = Some((refusal, payload));
                 let (dropped, received) = self.drain(&input[n..]);
                 Ok((n + dropped, received))
             }
@@ -162,8 +167,8 @@ impl Transmission {
         let Some((refusal, left)) = self.draining else {
             return (0, Received::NeedMore);
         };
-        let n = input.len().min(left as usize);
-        let left = left - n as u32;
+        let n = input.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let left = left - n as u64;
         if left == 0 {
             self.draining = None;
             (n, Received::Refused(refusal))
@@ -185,11 +190,11 @@ struct Gate {
     /// Minimum block minus one.
     misaligned: u64,
     /// Longest payload in bytes.
-    maximum: u32,
+    maximum: u64,
     /// Transmission flags as advertised.
     advertised: u16,
     can_fast_zero: bool,
-    structured: bool,
+    form: Form,
     block_status: bool,
 }
 
@@ -198,16 +203,54 @@ impl Gate {
         Gate {
             size: export.size.0,
             misaligned: export.blocks.minimum.0 - 1,
-            maximum: export.blocks.maximum.0 as u32,
-            advertised: export.transmission_flags(start.structured),
+            maximum: export.blocks.maximum.0,
+            advertised: export.transmission_flags(start.form != Form::Simple),
             can_fast_zero: export.can_fast_zero,
-            structured: start.structured,
+            form: start.form,
             block_status: start.block_status,
         }
     }
 
     fn has(&self, bit: u16) -> bool {
         self.advertised & bit != 0
+    }
+
+    /// Bytes of the head of a request.
+    #[inline]
+    fn head_bytes(&self) -> usize {
+        match self.form {
+            Form::Extended => wire::EXTENDED_REQUEST_BYTES,
+            Form::Simple | Form::Structured => wire::REQUEST_BYTES,
+        }
+    }
+
+    #[inline]
+    fn parse(&self, bytes: &[u8; wire::EXTENDED_REQUEST_BYTES]) -> Result<RequestHead, NbdError> {
+        if self.form == Form::Extended {
+            let wanted = wire::EXTENDED_REQUEST_MAGIC;
+            return RequestHead::parse_extended(bytes)
+                .map_err(|found| NbdError::RequestMagic { found, wanted });
+        }
+        let compact = bytes.first_chunk().expect("it is shorter");
+        RequestHead::parse(compact)
+            .map_err(|found| NbdError::RequestMagic { found, wanted: wire::REQUEST_MAGIC })
+    }
+
+    /// Bytes that follow the head. More than the longest payload, or than the one that every client may use, end an extended session.
+    #[inline]
+    fn payload(&self, head: &RequestHead) -> Result<u64, NbdError> {
+        let has_payload = match self.form {
+            Form::Extended => head.flags & cmd_flag::PAYLOAD_LEN != 0,
+            Form::Simple | Form::Structured => head.command == cmd::WRITE,
+        };
+        let most = self.maximum.max(BlockSizes::default().maximum.0);
+        if !has_payload {
+            Ok(0)
+        } else if self.form == Form::Extended && head.length > most {
+            Err(NbdError::PayloadTooLong { length: head.length, most })
+        } else {
+            Ok(head.length)
+        }
     }
 
     fn judge(&self, head: &RequestHead, shutting_down: bool) -> Verdict {
@@ -228,22 +271,26 @@ impl Gate {
                 command,
                 fua: head.flags & cmd_flag::FUA != 0,
                 offset: ByteOffset(head.offset),
-                length: ByteLen(head.length.into()),
+                length: ByteLen(head.length),
             }),
-            Err((errno, reason)) => Verdict::Refuse(Refusal { cookie, errno, reason }),
+            Err((errno, reason)) => {
+                Verdict::Refuse(Refusal { cookie, offset: ByteOffset(head.offset), errno, reason })
+            }
         }
     }
 
     /// Whether the command exists here, and its flags too. Writes on a read-only export end here.
     fn command(&self, head: &RequestHead) -> Result<Command, Reason> {
         let fua = if self.has(flag::SEND_FUA) { cmd_flag::FUA } else { 0 };
+        let is_extended = self.form == Form::Extended;
+        let payload = if is_extended { cmd_flag::PAYLOAD_LEN } else { 0 };
         let set = |bit| head.flags & bit != 0;
         let (command, allowed, offered) = match head.command {
             cmd::READ => {
                 let df = if self.has(flag::SEND_DF) { cmd_flag::DF } else { 0 };
                 (Command::Read { unfragmented: set(cmd_flag::DF) }, df, true)
             }
-            cmd::WRITE => (Command::Write, 0, true),
+            cmd::WRITE => (Command::Write, payload, true),
             cmd::FLUSH => (Command::Flush, 0, self.has(flag::SEND_FLUSH)),
             cmd::TRIM => (Command::Trim, 0, self.has(flag::SEND_TRIM)),
             cmd::CACHE => (Command::Cache, 0, self.has(flag::SEND_CACHE)),
@@ -265,6 +312,8 @@ impl Gate {
             Err((Errno::Inval, "this command was not offered"))
         } else if head.flags & !(allowed | fua) != 0 {
             Err((Errno::Inval, "this command does not take these flags here"))
+        } else if is_extended && command == Command::Write && !set(cmd_flag::PAYLOAD_LEN) {
+            Err((Errno::Inval, "a write has a payload"))
         } else if matches!(command, Command::WriteZeroes { fast: true, .. }) && !self.can_fast_zero {
             Err((Errno::NotSup, "zeroing is no faster than writing"))
         } else {
@@ -274,7 +323,7 @@ impl Gate {
 
     /// Whether offset and length suit export and command.
     fn extent(&self, head: &RequestHead, command: Command) -> Result<(), Reason> {
-        let length = u64::from(head.length);
+        let length = head.length;
         if command == Command::Flush {
             return if head.offset == 0 && length == 0 {
                 Ok(())
@@ -301,7 +350,7 @@ impl Gate {
 
     /// `EOVERFLOW` is reserved for reads where "don't fragment" exists, that is with structured replies.
     fn too_long(&self, command: Command) -> Errno {
-        if self.structured && matches!(command, Command::Read { .. }) {
+        if self.form != Form::Simple && matches!(command, Command::Read { .. }) {
             Errno::Overflow
         } else {
             Errno::Inval

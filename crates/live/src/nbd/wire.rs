@@ -15,6 +15,10 @@ pub const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 /// Starts a chunk of a structured reply ("Structured reply chunk message").
 pub const CHUNK_MAGIC: u32 = 0x668e_33ef;
+/// Starts every request of a session with extended headers ("Request message").
+pub const EXTENDED_REQUEST_MAGIC: u32 = 0x21e4_1c71;
+/// Starts every chunk of a session with extended headers ("Extended reply chunk message").
+pub const EXTENDED_CHUNK_MAGIC: u32 = 0x6e8a_278c;
 
 /// Bytes of what the server sends first: two magic numbers and its handshake flags.
 pub const GREETING_BYTES: usize = 18;
@@ -26,10 +30,14 @@ pub const OPTION_HEAD_BYTES: usize = 16;
 pub const OPTION_REPLY_HEAD_BYTES: usize = 20;
 /// Bytes of a request before the data of a write.
 pub const REQUEST_BYTES: usize = 28;
+/// Bytes of an extended request before its payload.
+pub const EXTENDED_REQUEST_BYTES: usize = 32;
 /// Bytes of a simple reply before the data of a read.
 pub const SIMPLE_REPLY_BYTES: usize = 16;
 /// Bytes of a chunk before its payload.
 pub const CHUNK_HEAD_BYTES: usize = 20;
+/// Bytes of an extended chunk before its payload.
+pub const EXTENDED_CHUNK_HEAD_BYTES: usize = 32;
 /// Zeroes that end the answer to `OPT_EXPORT_NAME` unless the client waived them.
 pub const RESERVED_ZEROES: usize = 124;
 /// Longest string of the protocol, in bytes ("Conventions").
@@ -73,6 +81,8 @@ pub mod opt {
     pub const LIST_META_CONTEXT: u32 = 9;
     /// Select metadata contexts.
     pub const SET_META_CONTEXT: u32 = 10;
+    /// Use extended headers.
+    pub const EXTENDED_HEADERS: u32 = 11;
 }
 
 /// Types of option replies ("Option reply types").
@@ -99,6 +109,8 @@ pub mod rep {
     pub const ERR_SHUTDOWN: u32 = ERROR_BIT + 7;
     /// The option is too long.
     pub const ERR_TOO_BIG: u32 = ERROR_BIT + 9;
+    /// Extended headers are in use, or have to be.
+    pub const ERR_EXT_HEADER_REQD: u32 = ERROR_BIT + 10;
 }
 
 /// Types of information about an export (`NBD_REP_INFO`).
@@ -171,6 +183,8 @@ pub mod cmd_flag {
     pub const REQ_ONE: u16 = 1 << 3;
     /// Zero fast or not at all.
     pub const FAST_ZERO: u16 = 1 << 4;
+    /// The length is that of a payload; only with extended headers.
+    pub const PAYLOAD_LEN: u16 = 1 << 5;
 }
 
 /// Types of chunks ("Structured reply types").
@@ -185,6 +199,8 @@ pub mod chunk {
     pub const OFFSET_HOLE: u16 = 2;
     /// Extents of one metadata context.
     pub const BLOCK_STATUS: u16 = 5;
+    /// The same with 64 bits; with extended headers only, and always then.
+    pub const BLOCK_STATUS_EXT: u16 = 6;
     /// The request failed.
     pub const ERROR: u16 = (1 << 15) + 1;
     /// The request failed at an offset.
@@ -263,7 +279,7 @@ pub struct RequestHead {
     /// Bytes from the start of the export.
     pub offset: u64,
     /// Bytes.
-    pub length: u32,
+    pub length: u64,
 }
 
 impl RequestHead {
@@ -280,7 +296,19 @@ impl RequestHead {
             command: u16::from_be_bytes([b[6], b[7]]),
             cookie: u64::from_be_bytes([b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]]),
             offset: u64::from_be_bytes([b[16], b[17], b[18], b[19], b[20], b[21], b[22], b[23]]),
-            length: u32::from_be_bytes([b[24], b[25], b[26], b[27]]),
+            length: u32::from_be_bytes([b[24], b[25], b[26], b[27]]).into(),
         })
+    }
+
+    /// The same of an extended request. The error is the magic number found instead of [`EXTENDED_REQUEST_MAGIC`].
+    pub fn parse_extended(bytes: &[u8; EXTENDED_REQUEST_BYTES]) -> Result<RequestHead, u32> {
+        let mut fields = Fields(bytes);
+        let mut word = || fields.u64().unwrap_or_default();
+        let (first, cookie, offset, length) = (word(), word(), word(), word());
+        let magic = (first >> 32) as u32;
+        if magic != EXTENDED_REQUEST_MAGIC {
+            return Err(magic);
+        }
+        Ok(RequestHead { flags: (first >> 16) as u16, command: first as u16, cookie, offset, length })
     }
 }

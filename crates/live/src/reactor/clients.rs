@@ -2,7 +2,7 @@
 
 use super::conn::{Conn, Late, Next, TURNED_AWAY};
 use super::metrics::Tally;
-use super::ops::{HostOp, Piece, Target};
+use super::ops::{Fit, HostOp, Target};
 use super::poll::{Interest, Ready, Source};
 use super::slab::Key;
 use super::unsure::Unsure;
@@ -10,9 +10,7 @@ use super::{News, Reactor};
 use crate::nbd::{
     Allocation, Command, Cookie, Errno, Export, ExportError, Exports, NbdError, Replies, Request, StatusReply,
 };
-use nandu_base::{
-    ByteLen, ByteOffset, ErrorKind, Flags, Health, Instant, IoError, Op, Payload, Span, TenantId,
-};
+use nandu_base::{ByteLen, ByteOffset, ErrorKind, Health, Instant, IoError, Op, Payload, Span, TenantId};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -193,7 +191,7 @@ impl Reactor {
         let mut budget = BYTES_PER_TURN;
         loop {
             let Some(conn) = self.clients.get_mut(key) else { return };
-            let next = conn.next(&self.caps, &mut self.graph.pool);
+            let next = conn.next(&self.caps, &self.targets, &mut self.graph.pool);
             listen_for_losses(conn, &mut self.host.lost, &self.targets, &mut self.unsure);
             match next {
                 Next::Start(request, payload) => self.start(key, request, payload, now),
@@ -213,23 +211,17 @@ impl Reactor {
         };
         let target = self.targets[conn.session.expect("requests come after the handshake").export];
         let unsure = &mut self.unsure[target.export as usize];
-        let (op, payload) = match request.command {
-            Command::Read { .. } => (Op::Read, payload),
-            Command::Write => (Op::Write, payload),
-            Command::Flush => (Op::Flush, Payload::NONE),
+        let op = match request.command {
+            // A hint is read too: it goes into the caches on the way, and to nobody.
+            Command::Read { .. } | Command::Cache => Op::Read,
+            Command::Write => Op::Write,
+            Command::Flush => Op::Flush,
             // Zeros that may leave a hole are what a trim leaves behind.
-            Command::Trim | Command::WriteZeroes { no_hole: false, .. } => (Op::Trim, Payload::NONE),
-            Command::WriteZeroes { no_hole: true, .. } => (Op::WriteZeroes, Payload::NONE),
-            // A hint: what is read goes into the caches on the way, and to nobody.
-            Command::Cache => (Op::Read, payload),
+            Command::Trim | Command::WriteZeroes { no_hole: false, .. } => Op::Trim,
+            Command::WriteZeroes { no_hole: true, .. } => Op::WriteZeroes,
             Command::BlockStatus { .. } => return self.answer_status(client, &request, target),
         };
-        let flags = if request.fua { Flags::FUA } else { Flags::NONE };
-        let is_hint = request.command == Command::Cache;
-        let length = if is_hint { Conn::hinted(request.length) } else { request.length };
-        let extent = (request.offset, length);
-        let mut op = HostOp::new(client, request.cookie, target, op, flags, extent, payload, now);
-        op.is_hint = is_hint;
+        let mut op = HostOp::new(client, target, op, &request, payload, now);
         if op.op.changes_data() {
             unsure.changes();
         }
@@ -241,20 +233,26 @@ impl Reactor {
     /// What is allocated, as far as the files say.
     fn answer_status(&mut self, client: Key, request: &Request, target: Target) {
         let mut extents = Vec::new();
-        let mut reply = StatusReply::new(request, &mut extents);
-        let (mut at, end) = (request.offset, request.offset + request.length);
+        let Some(session) = self.clients.get_mut(client).and_then(|conn| conn.session) else { return };
+        let mut reply = StatusReply::new(session.replies, request, &mut extents);
+        let fit = Fit::new(request.offset, request.length, target.align);
+        let (mut at, end) = (ByteOffset(fit.start), ByteOffset(fit.end));
+        // What is before the request in its first block.
+        let mut front = request.offset.0 - fit.start;
         let mut looks = 0;
         let mut goes_on = true;
         while at < end && goes_on {
             let Some((leaf, place, len)) = self.place_of(target.node, at, ByteLen(end.0 - at.0)) else {
-                reply.push(ByteLen(end.0 - at.0), Allocation::Data);
+                reply.push(ByteLen(end.0 - at.0 - front), Allocation::Data);
                 break;
             };
             let backend = self.host.legs[leaf as usize].as_ref().map(|leg| &leg.backend);
             let mut push = |len: ByteLen, is_hole: bool| {
                 looks += 1;
                 let state = if is_hole { Allocation::ZeroHole } else { Allocation::Data };
-                goes_on = reply.push(len, state) && looks < LOOKS;
+                let before = front.min(len.0);
+                front -= before;
+                goes_on = reply.push(ByteLen(len.0 - before), state) && looks < LOOKS;
                 goes_on
             };
             match backend {
@@ -293,19 +291,18 @@ impl Reactor {
     }
 
     fn send_pieces(&mut self, slot: u32, now: Instant) {
-        while let Some((Piece { offset, len, payload, cookie }, op)) = self.host.ops.next_piece(slot) {
-            self.graph.pool.keep(payload);
-            let target = op.target;
+        while let Some(piece) = self.host.ops.next_piece(slot) {
+            self.graph.pool.keep(piece.payload);
             self.graph.submit(
-                target.node,
-                op.op,
-                op.flags,
-                offset,
-                len,
-                payload,
-                target.tenant,
-                cookie,
-                op.arrival,
+                piece.target.node,
+                piece.op,
+                piece.flags,
+                piece.offset,
+                piece.len,
+                piece.payload,
+                piece.target.tenant,
+                piece.cookie,
+                piece.arrival,
                 now,
                 &mut self.host,
             );
@@ -342,7 +339,7 @@ impl Reactor {
 
     /// Pieces of a request have ended: send more, or answer.
     pub(super) fn go_on(&mut self, slot: u32, now: Instant) {
-        match self.host.ops.take_finished(slot) {
+        match self.host.ops.take_finished(slot, &mut self.graph.pool) {
             Some(mut op) => {
                 self.doubt(&mut op);
                 let took = now.since(op.arrival);
@@ -382,11 +379,12 @@ impl Reactor {
         let replies = conn.session.expect("requests come after the handshake").replies;
         match (op.error, op.op) {
             (None, Op::Read) if !op.is_hint => {
-                conn.reply_data(replies.read(cookie, op.offset, op.len), payload, op.len, reserved);
+                let data = payload.slice(op.front());
+                conn.reply_data(replies.read(cookie, op.offset, op.len), data, op.len, reserved);
             }
             (None, _) => {
                 self.graph.pool.release(payload);
-                conn.reply(replies.ok(cookie), reserved);
+                conn.reply(replies.ok(cookie, op.offset), reserved);
             }
             (Some(error), _) => {
                 self.graph.pool.release(payload);
@@ -432,7 +430,7 @@ impl Reactor {
             return self.set_interest(key, false);
         }
         let Some(conn) = self.clients.get_mut(key) else { return };
-        let next = conn.next(&self.caps, &mut self.graph.pool);
+        let next = conn.next(&self.caps, &self.targets, &mut self.graph.pool);
         listen_for_losses(conn, &mut self.host.lost, &self.targets, &mut self.unsure);
         let wants_read = match next {
             Next::Read => true,
@@ -586,10 +584,10 @@ fn error_head(replies: Replies, cookie: Cookie, op: &HostOp, error: IoError) -> 
         ErrorKind::Unreadable | ErrorKind::WriteFailed | ErrorKind::Gone | ErrorKind::Lost => Errno::Io,
     };
     let message = format!("{}: {}", op.op.name(), error.kind);
-    match replies.structured() {
+    match replies.structured(op.offset) {
         Some(chunks) if op.op == Op::Read && error.at < op.len && !op.is_hint => {
             chunks.error_at(cookie, errno, op.offset + error.at, &message, crate::nbd::Place::Last)
         }
-        _ => replies.error(cookie, errno, &message),
+        _ => replies.error(cookie, op.offset, errno, &message),
     }
 }

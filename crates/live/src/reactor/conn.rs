@@ -8,6 +8,7 @@
 //! [`super::memory`].
 
 use super::memory::Memory;
+use super::ops::{Fit, Target};
 use super::poll::Interest;
 use crate::nbd::{Command, Event, Exports, Head, NbdError, Request, Server, Session};
 use nandu_base::{ByteLen, Instant, Payload, PayloadPool, Span};
@@ -70,7 +71,7 @@ impl Caps {
 
     /// The least [`Caps::memory`] with which every request can be served: twice the longest one beside what connections take.
     pub fn least_memory(&self) -> ByteLen {
-        ByteLen((self.own_memory() + 2 * LONGEST).next_multiple_of(1 << 20))
+        ByteLen((self.own_memory() + 2 * (LONGEST + BESIDE)).next_multiple_of(1 << 20))
     }
 }
 
@@ -78,6 +79,10 @@ impl Caps {
 pub(super) const TURNED_AWAY: usize = 16;
 /// Most data of one request.
 const LONGEST: u64 = 32 << 20;
+/// Most bytes beside them: what lies around them in their blocks, and those blocks as they were.
+const BESIDE: u64 = 4 * WIDEST_BLOCK;
+/// The widest block that requests are fitted to.
+pub(crate) const WIDEST_BLOCK: u64 = 64 << 10;
 /// Bytes of a connection: input, options of the handshake, queued heads.
 const CONNECTION: u64 = 256 << 10;
 /// Bytes of a control connection: a line, and answers that are not read.
@@ -125,7 +130,9 @@ struct Outgoing {
 #[derive(Debug)]
 struct Incoming {
     request: Request,
+    /// The buffer, and the part of it that is received.
     payload: Payload,
+    data: Payload,
     filled: usize,
 }
 
@@ -264,23 +271,26 @@ impl Conn {
     }
 
     /// How much of what a hint is about is read.
-    pub fn hinted(length: ByteLen) -> ByteLen {
+    fn hinted(length: ByteLen) -> ByteLen {
         ByteLen(length.0.min(LONGEST))
     }
 
-    /// Bytes that a request reserves.
-    pub fn weight(request: &Request) -> u64 {
+    /// Bytes that a request reserves, on blocks of `align`.
+    pub fn weight(request: &Request, align: u64) -> u64 {
         match request.command {
-            Command::Read { .. } | Command::Write => request.length.0,
-            Command::Cache => Conn::hinted(request.length).0,
             Command::BlockStatus { .. } => STATUS_REPLY,
-            _ => 0,
+            _ => Fit::buffer(request, align),
         }
     }
 
+    /// The blocks that requests of this session are fitted to.
+    fn align(&self, targets: &[Target]) -> u64 {
+        targets[self.session.expect("requests come after the handshake").export].align
+    }
+
     /// Whether a request may begin.
-    fn has_room(&mut self, request: &Request, caps: &Caps) -> bool {
-        let weight = Conn::weight(request);
+    fn has_room(&mut self, request: &Request, caps: &Caps, align: u64) -> bool {
+        let weight = Conn::weight(request, align);
         let own = self.requests < caps.requests && (self.bytes == 0 || self.bytes + weight <= caps.bytes.0);
         let is_left = self.memory.is_left(self.bytes, weight);
         self.starves = own && !is_left;
@@ -300,7 +310,7 @@ impl Conn {
     }
 
     /// Reads on in the input, up to the next thing that concerns others.
-    pub fn next(&mut self, caps: &Caps, pool: &mut PayloadPool) -> Next {
+    pub fn next(&mut self, caps: &Caps, targets: &[Target], pool: &mut PayloadPool) -> Next {
         loop {
             if self.closing || self.dead {
                 return Next::Over;
@@ -308,7 +318,7 @@ impl Conn {
             if let Some(incoming) = &mut self.incoming {
                 let owed = incoming.request.length.0 as usize - incoming.filled;
                 let count = owed.min(self.end - self.start);
-                let target = incoming.payload.slice(ByteLen(incoming.filled as u64));
+                let target = incoming.data.slice(ByteLen(incoming.filled as u64));
                 let from = &self.input[self.start..self.start + count];
                 pool.bytes_mut(target, ByteLen(count as u64)).copy_from_slice(from);
                 self.start += count;
@@ -319,11 +329,12 @@ impl Conn {
                 }
             }
             if let Some(request) = self.waiting.take() {
-                if !self.has_room(&request, caps) {
+                let align = self.align(targets);
+                if !self.has_room(&request, caps, align) {
                     self.waiting = Some(request);
                     return Next::Blocked;
                 }
-                match self.begin(request, pool) {
+                match self.begin(request, align, pool) {
                     Some((request, payload)) => return Next::Start(request, payload),
                     None => continue,
                 }
@@ -356,7 +367,12 @@ impl Conn {
         match step.event {
             Event::NeedMore | Event::Answered | Event::NeedPayload(_) => {}
             Event::Started(session) => self.session = Some(session),
-            Event::Request(request) => self.waiting = Some(request),
+            Event::Request(mut request) => {
+                if request.command == Command::Cache {
+                    request.length = Conn::hinted(request.length);
+                }
+                self.waiting = Some(request);
+            }
             Event::Refused(refusal) => {
                 let replies = self.session.expect("requests come after the handshake").replies;
                 self.push(Lead::Head(replies.refuse(&refusal)), Payload::NONE, ByteLen::ZERO, None);
@@ -367,19 +383,21 @@ impl Conn {
 
     /// Reserves room. A write waits for its payload first; anything else can start. Memory that an idle buffer brings with it
     /// counts for whoever has it.
-    fn begin(&mut self, request: Request, pool: &mut PayloadPool) -> Option<(Request, Payload)> {
+    fn begin(&mut self, request: Request, align: u64, pool: &mut PayloadPool) -> Option<(Request, Payload)> {
         self.requests += 1;
-        if !matches!(request.command, Command::Read { .. } | Command::Write | Command::Cache) {
-            self.reserve(Conn::weight(&request));
+        let bytes = Fit::buffer(&request, align);
+        if bytes == 0 {
+            self.reserve(Conn::weight(&request, align));
             return Some((request, Payload::NONE));
         }
-        let payload = pool.allocate_unfilled(ByteLen(Conn::weight(&request)));
+        let payload = pool.allocate_unfilled(ByteLen(bytes));
         self.reserve(pool.held_bytes(payload));
         if request.command != Command::Write {
             return Some((request, payload));
         }
         self.window = if request.length.0 as usize >= LONG_PAYLOAD { SHORT_INPUT } else { INPUT };
-        self.incoming = Some(Incoming { request, payload, filled: 0 });
+        let data = payload.slice(ByteLen(request.offset.0 & (align - 1)));
+        self.incoming = Some(Incoming { request, payload, data, filled: 0 });
         None
     }
 
@@ -401,7 +419,7 @@ impl Conn {
     pub fn receive(&mut self, now: Instant, pool: &mut PayloadPool) -> usize {
         debug_assert!(self.start == self.end, "the input is used up before more is read");
         let (owed, target) = match &self.incoming {
-            Some(i) => (i.request.length.0 as usize - i.filled, i.payload.slice(ByteLen(i.filled as u64))),
+            Some(i) => (i.request.length.0 as usize - i.filled, i.data.slice(ByteLen(i.filled as u64))),
             None => (0, Payload::NONE),
         };
         let rest: &mut [u8] = if owed == 0 { &mut [] } else { pool.bytes_mut(target, ByteLen(owed as u64)) };

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::Ordering;
 
 /// Unsent answers from which on no more commands are read.
 const OUT_MAX: usize = 256 << 10;
@@ -336,6 +337,12 @@ impl Reactor {
 
     /// Changes what a tenant may ask for. All settings hold, or none.
     fn set_share(&mut self, name: &str, settings: &[Setting]) -> Value {
+        if let [Setting::ReplaceRate(rate)] = *settings {
+            return self.set_replace_rate(name, rate);
+        }
+        if settings.iter().any(|setting| matches!(setting, Setting::ReplaceRate(_))) {
+            return refusal("`replace_rate` is a setting of a leg, and stands alone");
+        }
         let Some(place) = self.shares.iter().skip(1).position(|share| share.name == name) else {
             let known: Vec<&str> = self.shares.iter().skip(1).map(|share| share.name.as_str()).collect();
             return refusal(&format!("`{name}` is not a tenant; there are: {}", known.join(", ")));
@@ -501,7 +508,11 @@ impl Reactor {
         if let Some(leg) = &self.host.legs[node as usize] {
             status["state"] = json!(leg.state.word());
             if let Some(left) = leg.backend.moving() {
-                status["moving"] = json!({ "left_bytes": left.0 });
+                let rate = match leg.replace_rate.load(Ordering::Relaxed) {
+                    0 => Value::Null,
+                    rate => json!(rate),
+                };
+                status["moving"] = json!({ "left_bytes": left.0, "replace_rate": rate });
             }
             status["in_flight"] = json!(leg.in_flight);
             if let LegState::Faulty { errno } = leg.state {

@@ -3,6 +3,8 @@
 use super::departures::Failed;
 use super::metrics::Tally;
 use crate::backend::{BlockBackend, LegError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
 
 /// Where a leg stands.
@@ -47,12 +49,24 @@ pub(crate) struct Leg {
     pub last_failure: Option<Failed>,
     /// What has ended.
     pub ended: Tally,
+    /// Bytes a second that a move of it to another file copies at most; 0 for no limit.
+    pub replace_rate: Arc<AtomicU64>,
 }
 
 impl Leg {
     pub fn new(backend: Box<dyn BlockBackend>, state: LegState, is_emulated: bool) -> Leg {
         let since = (state != LegState::Active).then(SystemTime::now);
-        Leg { backend, state, in_flight: 0, is_emulated, since, last_failure: None, ended: Tally::NONE }
+        let (in_flight, last_failure, ended) = (0, None, Tally::NONE);
+        Leg {
+            backend,
+            state,
+            in_flight,
+            is_emulated,
+            since,
+            last_failure,
+            ended,
+            replace_rate: Arc::default(),
+        }
     }
 
     /// Gives the leg up. False when it was not in use.

@@ -35,6 +35,7 @@ use crate::backend::{BlockBackend, BlockIo, Completions, Done, Failure};
 use crate::clock::Clock;
 use crate::nbd::Exports;
 use conn::Conn;
+pub(crate) use conn::WIDEST_BLOCK;
 use host::{Due, Host};
 use legs::{Leg, LegState};
 use memory::Memory;

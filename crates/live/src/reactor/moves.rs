@@ -11,10 +11,11 @@ use super::legs::LegState;
 use super::maintenance::Told;
 use super::slab::Key;
 use super::{LegNews, News};
-use nandu_base::ChildUse;
+use nandu_base::{ByteLen, ChildUse};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A leg on its way to another file.
 pub(super) struct Move {
@@ -42,15 +43,29 @@ impl Reactor {
     /// Begins to fill what was looked at.
     pub(super) fn begin_move(&mut self, leg: u32, with: &Path, client: Key) -> Option<Value> {
         let tell = self.teller(move |result| Told::Filled(leg, result));
+        let rate = Arc::clone(&self.host.leg(leg).replace_rate);
         let backend = &mut self.host.leg(leg).backend;
         let begun = backend.prepare(Some(with)).map_err(|error| error.to_string());
-        if let Err(why) = begun.and_then(|()| backend.begin_move(tell)) {
+        if let Err(why) = begun.and_then(|()| backend.begin_move(rate, tell)) {
             self.host.leg(leg).backend.forget_prepared();
             return Some(refusal(&why));
         }
         self.moves.push(Move { leg, with: with.into(), copy: None });
         self.wait_for_leg(leg, client);
         None
+    }
+
+    /// How many bytes a second a move of this leg copies from now on, also one that is under way.
+    pub(super) fn set_replace_rate(&mut self, name: &str, rate: Option<ByteLen>) -> Value {
+        let node = match self.leg_number(name) {
+            Ok(node) => node,
+            Err(why) => return why,
+        };
+        if rate.is_some_and(|rate| rate.0 < 4096) {
+            return refusal("`replace_rate` is at least 4 KiB in a second, or `max`");
+        }
+        self.host.leg(node).replace_rate.store(rate.map_or(0, |rate| rate.0), Ordering::Relaxed);
+        json!({ "ok": true, "leg": name, "replace_rate": rate.map(|rate| rate.0) })
     }
 
     /// The new file is a copy of the old one, or will not be.

@@ -29,7 +29,7 @@ use crate::backend::candidate::Undo;
 use crate::listen::{self, SocketFile};
 use crate::nbd::{BlockSizes, Export};
 use crate::reactor::watchdog::{Bark, Watchdog};
-use crate::reactor::{Listener, Reactor, Setup};
+use crate::reactor::{Listener, Reactor, Setup, WIDEST_BLOCK};
 use nandu_base::{ByteLen, Content, Instant, Limits, MediumSpec, OpenOptions, Span, TenantId};
 use nandu_stack::{BuildOptions, Built, Graph};
 use rustix::fs::Mode;
@@ -509,11 +509,13 @@ impl Server<'_> {
 
 /// What an export tells its clients.
 fn offer(chosen: &Chosen, limits: &Limits) -> Export {
-    let minimum = ByteLen(u64::from(limits.align));
-    let preferred =
-        ByteLen(u64::from(limits.preferred).next_power_of_two().clamp(minimum.0.max(512), 1 << 20));
-    // Longer requests are cut; a longest one that is no multiple of the minimum would be refused by some clients.
-    let maximum = limits.max_io.0.clamp(1 << 20, 32 << 20) / minimum.0 * minimum.0;
+    let block = u64::from(limits.align);
+    let preferred = ByteLen(u64::from(limits.preferred).next_power_of_two().clamp(block.max(512), 1 << 20));
+    // The reactor fits requests to blocks. The protocol has no word for wider ones, and refuses them.
+    let is_fitted = block.is_power_of_two() && block <= WIDEST_BLOCK;
+    let minimum = ByteLen(if is_fitted { 1 } else { block });
+    // Longer requests are cut.
+    let maximum = limits.max_io.0.clamp(1 << 20, 32 << 20) / block * block;
     Export {
         description: chosen.description.clone(),
         read_only: chosen.read_only,
@@ -526,6 +528,6 @@ fn offer(chosen: &Chosen, limits: &Limits) -> Export {
         knows_fast_zero: false,
         multi_conn: true,
         blocks: BlockSizes { minimum, preferred, maximum: ByteLen(maximum.max(preferred.0)) },
-        ..Export::new(chosen.name.clone(), ByteLen(limits.capacity.0 / minimum.0 * minimum.0))
+        ..Export::new(chosen.name.clone(), ByteLen(limits.capacity.0 / block * block))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::change::is_whole;
 use super::super::{Cache, Tag};
-use super::{CLOSE_TRIES, DESTAGE, Destaging, Flush, Next, RUN_MAX};
+use super::{CLOSE_TRIES, DESTAGE, Destaging, Flush, Next};
 use crate::map::LineMap;
 use crate::prefetch::Range;
 use nandu_base::{
@@ -54,7 +54,6 @@ impl Cache {
     /// be asked for ever within one moment.
     pub(super) fn destage(&mut self, cx: &mut Cx<'_>) {
         let heeds = !self.planted.asks_on;
-        let longest = RUN_MAX.min(self.limits.max_io.0 >> self.block_bits);
         let awaited = self.next_awaited();
         loop {
             let Some(buffer) = &mut self.buffer else { return };
@@ -71,7 +70,7 @@ impl Cache {
                 return;
             }
             let Some(buffer) = &mut self.buffer else { return };
-            let Some(row) = buffer.take_row(unit, longest, awaited) else { return };
+            let Some(row) = buffer.take_row(unit, awaited) else { return };
             let number = row.first >> buffer.unit_bits;
             // Padded once for all its rows: what is below already would become dirty again and again.
             let goes_on = buffer.waiting[unit as usize] > 0;

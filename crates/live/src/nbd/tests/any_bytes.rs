@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::check::{Seen, check};
 use super::client;
 use super::nbd::Event;
-use super::nbd::wire::{cmd, opt};
+use super::nbd::wire::{cmd, cmd_flag, opt};
 
 /// An option a client could send.
 fn an_option() -> impl Strategy<Value = Vec<u8>> {
@@ -35,6 +35,22 @@ fn a_request() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// The same with extended headers, mostly with the flag where a payload follows.
+fn an_extended_request() -> impl Strategy<Value = Vec<u8>> {
+    let offset = prop_oneof![8 => 0u64..0x10_0000, 1 => any::<u64>()];
+    let length = prop_oneof![1 => Just(0u64), 8 => 1u64..2_000, 2 => 1u64..70_000, 1 => any::<u64>()];
+    let flags = prop_oneof![5 => Just(0u16), 1 => 0u16..64];
+    (flags, 0u16..9, any::<u64>(), offset, length).prop_map(|(flags, command, cookie, offset, length)| {
+        let is_write = command == cmd::WRITE && cookie % 8 > 0;
+        let flags = if is_write { flags | cmd_flag::PAYLOAD_LEN } else { flags };
+        let mut bytes = client::extended(flags, command, cookie, offset, length);
+        if flags & cmd_flag::PAYLOAD_LEN != 0 {
+            bytes.resize(bytes.len() + length.min(70_000) as usize, 0x5a);
+        }
+        bytes
+    })
+}
+
 /// A message, sometimes with a byte that is wrong.
 fn spoiled(message: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let spoil = prop::option::weighted(0.05, any::<(prop::sample::Index, u8)>());
@@ -50,24 +66,29 @@ fn spoiled(message: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec
 /// Knobs, cuts, hello, then messages; often a start of the transmission phase among them.
 fn session() -> impl Strategy<Value = Vec<u8>> {
     let options = prop::collection::vec(spoiled(an_option()), 0..3);
-    let requests = prop::collection::vec(spoiled(prop_oneof![1 => an_option(), 19 => a_request()]), 0..12);
+    let compact = || prop::collection::vec(spoiled(prop_oneof![1 => an_option(), 19 => a_request()]), 0..12);
+    let extended =
+        prop::collection::vec(spoiled(prop_oneof![1 => an_option(), 19 => an_extended_request()]), 0..12);
+    let spoken = prop_oneof![
+        (Just(None), compact()),
+        (Just(Some(opt::STRUCTURED_REPLY)), compact()),
+        (Just(Some(opt::EXTENDED_HEADERS)), extended),
+    ];
     let knobs =
         (0u8..32, prop::bool::weighted(0.1)).prop_map(|(knobs, leaves)| knobs | u8::from(leaves) << 5);
-    (knobs, any::<u8>(), any::<bool>(), options, requests).prop_map(
-        |(knobs, seed, structured, options, requests)| {
-            let mut bytes = vec![knobs, seed];
-            bytes.extend(client::hello());
-            options.iter().for_each(|message| bytes.extend(message));
-            if structured {
-                bytes.extend(client::option(opt::STRUCTURED_REPLY, &[]));
-                let queries = client::queries("disk", &["base:allocation"]);
-                bytes.extend(client::option(opt::SET_META_CONTEXT, &queries));
-            }
-            bytes.extend(client::option(opt::GO, &client::info_data("disk", &[3])));
-            requests.iter().for_each(|message| bytes.extend(message));
-            bytes
-        },
-    )
+    (knobs, any::<u8>(), options, spoken).prop_map(|(knobs, seed, options, (form, requests))| {
+        let mut bytes = vec![knobs, seed];
+        bytes.extend(client::hello());
+        options.iter().for_each(|message| bytes.extend(message));
+        if let Some(form) = form {
+            bytes.extend(client::option(form, &[]));
+            let queries = client::queries("disk", &["base:allocation"]);
+            bytes.extend(client::option(opt::SET_META_CONTEXT, &queries));
+        }
+        bytes.extend(client::option(opt::GO, &client::info_data("disk", &[3])));
+        requests.iter().for_each(|message| bytes.extend(message));
+        bytes
+    })
 }
 
 proptest! {

@@ -15,7 +15,7 @@ use super::nbd::{
     Allocation, BlockSizes, Command, Errno, Event, Export, Exports, NbdError, Place, Replies, Request,
     Server, Session, StatusReply,
 };
-use nandu_base::ByteLen;
+use nandu_base::{ByteLen, ByteOffset};
 
 /// Knobs: 1 read-only, 2 nothing but read and write, 4 minimum block 512, 8 largest payload 64 KiB, 16 fast zeroes,
 /// 32 the server shuts down after three events.
@@ -156,7 +156,8 @@ impl Run {
             Event::Refused(refusal) => {
                 let replies = self.session.expect("started").replies;
                 let head = replies.refuse(&refusal);
-                check_head(head.as_bytes(), replies, refusal.cookie.0, Some(refusal.errno));
+                let asked = (refusal.cookie.0, refusal.offset.0);
+                check_head(head.as_bytes(), replies, asked, Some(refusal.errno));
             }
             _ => {}
         }
@@ -209,7 +210,7 @@ fn check_request(exports: &[Export], session: Session, request: &Request) {
     let payload = request.length <= export.blocks.maximum;
     match request.command {
         Command::Read { unfragmented } => {
-            assert!(payload && (!unfragmented || session.replies.structured().is_some()))
+            assert!(payload && (!unfragmented || session.replies.structured(request.offset).is_some()))
         }
         Command::Write => assert!(payload && !export.read_only),
         Command::Flush => assert!(export.can_flush && request.length == ByteLen::ZERO),
@@ -225,12 +226,14 @@ fn check_request(exports: &[Export], session: Session, request: &Request) {
 
 /// Every reply that fits the request parses.
 fn check_replies(replies: Replies, request: &Request) {
-    let (cookie, raw) = (request.cookie, request.cookie.0);
-    check_head(replies.error(cookie, Errno::Io, "no").as_bytes(), replies, raw, Some(Errno::Io));
-    match (request.command, replies.structured()) {
+    let (cookie, at) = (request.cookie, request.offset);
+    let raw = (cookie.0, at.0);
+    check_head(replies.error(cookie, at, Errno::Io, "no").as_bytes(), replies, raw, Some(Errno::Io));
+    match (request.command, replies.structured(at)) {
         (Command::Read { .. }, Some(structured)) => {
             let head = structured.data(cookie, request.offset, request.length, Place::More);
-            assert_eq!(head.as_bytes().len(), wire::CHUNK_HEAD_BYTES + 8);
+            let sizes = [wire::CHUNK_HEAD_BYTES + 8, wire::EXTENDED_CHUNK_HEAD_BYTES + 8];
+            assert!(sizes.contains(&head.as_bytes().len()));
             let head = structured.hole(cookie, request.offset, request.length, Place::More);
             check_head(head.as_bytes(), replies, raw, None);
             let head = structured.error_at(cookie, Errno::Io, request.offset, "no", Place::Last);
@@ -240,32 +243,36 @@ fn check_replies(replies: Replies, request: &Request) {
             let head = replies.read(cookie, request.offset, request.length);
             check_head(head.as_bytes(), replies, raw, None);
         }
-        (Command::BlockStatus { one }, _) => check_status(request, one),
-        _ => check_head(replies.ok(cookie).as_bytes(), replies, raw, None),
+        (Command::BlockStatus { one }, _) => check_status(replies, request, one),
+        _ => check_head(replies.ok(cookie, at).as_bytes(), replies, raw, None),
     }
 }
 
 /// A head without data is one whole reply to the right request.
-fn check_head(head: &[u8], replies: Replies, cookie: u64, errno: Option<Errno>) {
+fn check_head(head: &[u8], replies: Replies, (cookie, at): (u64, u64), errno: Option<Errno>) {
     let mut fields = wire::Fields(head);
     match client::reply(&mut fields).expect("a reply") {
         Reply::Simple { error, cookie: found } => {
-            assert!(errno.is_none() || replies.structured().is_none());
+            assert!(errno.is_none() || replies.structured(ByteOffset(at)).is_none());
             assert_eq!((error, found), (errno.map_or(0, Errno::number), cookie));
             assert!(fields.is_empty());
         }
         Reply::Chunk { kind, cookie: found, length, .. } => {
-            assert!(replies.structured().is_some());
+            assert!(replies.structured(ByteOffset(at)).is_some());
             assert_eq!((found, length as usize), (cookie, fields.0.len()));
+            assert_eq!(kind & 0x8000 != 0, errno.is_some());
+        }
+        Reply::Extended { kind, cookie: found, offset, length, .. } => {
+            assert_eq!((found, offset, length), (cookie, at, fields.0.len() as u64));
             assert_eq!(kind & 0x8000 != 0, errno.is_some());
         }
     }
 }
 
 /// Extents drawn from the request itself: never more than asked for, one where one is wanted, none empty.
-fn check_status(request: &Request, one: bool) {
+fn check_status(replies: Replies, request: &Request, one: bool) {
     let mut extents = Vec::new();
-    let mut reply = StatusReply::new(request, &mut extents);
+    let mut reply = StatusReply::new(replies, request, &mut extents);
     let mut state = request.cookie.0 | 1;
     for _ in 0..20 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -276,15 +283,29 @@ fn check_status(request: &Request, one: bool) {
     }
     let head = reply.finish();
     let mut fields = wire::Fields(head.as_bytes());
-    let expected = client::reply(&mut fields);
-    let length = 4 + extents.len() as u32;
-    let (flags, kind, cookie) = (chunk::FLAG_DONE, chunk::BLOCK_STATUS, request.cookie.0);
-    assert_eq!(expected, Some(Reply::Chunk { flags, kind, cookie, length }));
+    let found = client::reply(&mut fields).expect("a reply");
+    let (flags, cookie, offset) = (chunk::FLAG_DONE, request.cookie.0, request.offset.0);
+    let is_extended = matches!(found, Reply::Extended { .. });
+    let expected = if is_extended {
+        let length = 8 + extents.len() as u64;
+        Reply::Extended { flags, kind: chunk::BLOCK_STATUS_EXT, cookie, offset, length }
+    } else {
+        let length = 4 + extents.len() as u32;
+        Reply::Chunk { flags, kind: chunk::BLOCK_STATUS, cookie, length }
+    };
+    assert_eq!(found, expected);
+    fields.u32().expect("a context");
+    let told = fields.u32();
     let mut fields = wire::Fields(&extents);
     let (mut sum, mut count, mut before) = (0, 0, None);
-    while let (Some(length), Some(status)) = (fields.u32(), fields.u32()) {
+    let word = |fields: &mut wire::Fields<'_>| match is_extended {
+        true => fields.u64(),
+        false => fields.u32().map(u64::from),
+    };
+    while let (Some(length), Some(status)) = (word(&mut fields), word(&mut fields)) {
         assert!(length > 0 && status <= 3 && before != Some(status));
-        (sum, count, before) = (sum + u64::from(length), count + 1, Some(status));
+        (sum, count, before) = (sum + length, count + 1, Some(status));
     }
+    assert_eq!(told, is_extended.then_some(count));
     assert!(count >= 1 && (!one || count == 1) && sum <= request.length.0, "{count} extents, {sum} B");
 }

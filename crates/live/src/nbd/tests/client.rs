@@ -49,6 +49,17 @@ pub fn request(flags: u16, command: u16, cookie: u64, offset: u64, length: u32) 
     bytes
 }
 
+/// An extended request; its payload comes after it.
+pub fn extended(flags: u16, command: u16, cookie: u64, offset: u64, length: u64) -> Vec<u8> {
+    let mut bytes = wire::EXTENDED_REQUEST_MAGIC.to_be_bytes().to_vec();
+    bytes.extend(flags.to_be_bytes());
+    bytes.extend(command.to_be_bytes());
+    bytes.extend(cookie.to_be_bytes());
+    bytes.extend(offset.to_be_bytes());
+    bytes.extend(length.to_be_bytes());
+    bytes
+}
+
 /// One option reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OptionReply {
@@ -76,6 +87,7 @@ pub fn option_replies(bytes: &[u8]) -> Option<Vec<OptionReply>> {
 pub enum Reply {
     Simple { error: u32, cookie: u64 },
     Chunk { flags: u16, kind: u16, cookie: u64, length: u32 },
+    Extended { flags: u16, kind: u16, cookie: u64, offset: u64, length: u64 },
 }
 
 /// The reply at the front of `fields`, without its payload; `None` if it is none.
@@ -87,6 +99,13 @@ pub fn reply(fields: &mut wire::Fields<'_>) -> Option<Reply> {
             kind: fields.u16()?,
             cookie: fields.u64()?,
             length: fields.u32()?,
+        }),
+        wire::EXTENDED_CHUNK_MAGIC => Some(Reply::Extended {
+            flags: fields.u16()?,
+            kind: fields.u16()?,
+            cookie: fields.u64()?,
+            offset: fields.u64()?,
+            length: fields.u64()?,
         }),
         _ => None,
     }

@@ -57,6 +57,7 @@ pub fn all() -> Vec<Conversation> {
         ("no_zeroes", include_str!("conversations/no_zeroes.txt")),
         ("haggling", include_str!("conversations/haggling.txt")),
         ("modern_client", include_str!("conversations/modern_client.txt")),
+        ("extended", include_str!("conversations/extended.txt")),
     ]
     .map(|(name, text)| Conversation::parse(name, text))
     .into()

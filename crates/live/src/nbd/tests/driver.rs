@@ -52,7 +52,8 @@ impl Memory {
                     input = &input[n..];
                     if left.0 == 0 {
                         self.store(request, &data);
-                        out.extend(self.replies.expect("started").ok(request.cookie).as_bytes());
+                        let replies = self.replies.expect("started");
+                        out.extend(replies.ok(request.cookie, request.offset).as_bytes());
                     } else {
                         self.write = Some((request, data));
                     }
@@ -76,14 +77,14 @@ impl Memory {
             }
             Command::WriteZeroes { .. } => {
                 self.bytes[extent].fill(0);
-                out.extend(replies.ok(request.cookie).as_bytes());
+                out.extend(replies.ok(request.cookie, request.offset).as_bytes());
             }
             Command::BlockStatus { .. } => {
                 let mut extents = Vec::new();
-                out.extend(StatusReply::new(&request, &mut extents).finish().as_bytes());
+                out.extend(StatusReply::new(replies, &request, &mut extents).finish().as_bytes());
                 out.extend(extents);
             }
-            _ => out.extend(replies.ok(request.cookie).as_bytes()),
+            _ => out.extend(replies.ok(request.cookie, request.offset).as_bytes()),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::nbd::wire::{self, info, opt, rep};
 use super::nbd::{
     BlockSizes, Event, Export, ExportProblem, Exports, Fault, NbdError, OPTION_DATA_MAX, Server, Session,
 };
-use nandu_base::ByteLen;
+use nandu_base::{ByteLen, ByteOffset};
 
 fn connected(knobs: u8) -> Memory {
     let (mut server, _) = Memory::connect(exports(knobs));
@@ -43,7 +43,7 @@ fn session(messages: &[Vec<u8>]) -> Session {
 #[test]
 fn what_a_server_does_not_have_is_unsupported_and_skipped() {
     let mut server = connected(0);
-    for number in [0, 4, opt::STARTTLS, 11, 12, 0x4e42_4400, u32::MAX] {
+    for number in [0, 4, opt::STARTTLS, 12, 0x4e42_4400, u32::MAX] {
         assert_eq!(kinds(&mut server, number, b"some data"), [rep::ERR_UNSUP]);
     }
     let huge = vec![0; OPTION_DATA_MAX as usize * 3];
@@ -54,7 +54,7 @@ fn what_a_server_does_not_have_is_unsupported_and_skipped() {
 #[test]
 fn options_without_data_take_none() {
     let mut server = connected(0);
-    for number in [opt::LIST, opt::STRUCTURED_REPLY] {
+    for number in [opt::LIST, opt::STRUCTURED_REPLY, opt::EXTENDED_HEADERS] {
         assert_eq!(kinds(&mut server, number, b"x"), [rep::ERR_INVALID]);
     }
     assert_eq!(kinds(&mut server, opt::STRUCTURED_REPLY, &[]), [rep::ACK]);
@@ -149,7 +149,9 @@ fn the_last_selection_for_the_chosen_export_counts() {
         "undone by failing"
     );
     let plain = session(&[go("small")]);
-    assert!((plain.export, plain.replies.structured()) == (1, None));
+    assert!((plain.export, plain.replies.structured(ByteOffset(0))) == (1, None));
+    let extended = || option(opt::EXTENDED_HEADERS, &[]);
+    assert!(session(&[extended(), set("disk", &base), go("disk")]).block_status, "they are enough");
 }
 
 /// Runs a stream to its fatal error.
@@ -174,6 +176,9 @@ fn what_cannot_be_answered_ends_the_session() {
     let unknown = fatal(&after_hello(option(opt::EXPORT_NAME, b"\xffx")), false);
     assert_eq!(unknown, NbdError::UnknownExport { name: "\u{fffd}x".into() });
     assert_eq!(unknown.fault(), Fault::Unsupported);
+    let extended = [option(opt::EXTENDED_HEADERS, &[]), option(opt::EXPORT_NAME, b"disk")].concat();
+    let mut server = connected(0);
+    assert_eq!(server.say(&extended), Err(NbdError::ExportNameExtended));
     let long = fatal(&after_hello(option(opt::EXPORT_NAME, &[b'x'; 4097])), false);
     assert_eq!(long, NbdError::ExportNameTooLong { length: 4097 });
     let leaving = fatal(&after_hello(option(opt::EXPORT_NAME, b"disk")), true);

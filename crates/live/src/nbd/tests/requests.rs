@@ -3,8 +3,9 @@
 use super::check::exports;
 use super::client::{self, info_data, option, queries, request};
 use super::nbd::wire::{cmd, cmd_flag, opt};
-use super::nbd::{Command, Cookie, Errno, Event, NbdError, Request, Server};
+use super::nbd::{Command, Cookie, Errno, Event, Export, Exports, NbdError, Request, Server};
 use nandu_base::{ByteLen, ByteOffset};
+use std::sync::Arc;
 
 /// A server in the transmission phase on the export "disk".
 fn started(knobs: u8, structured: bool) -> Server {
@@ -249,9 +250,64 @@ fn a_stream_out_of_step_ends_the_session() {
     let mut bytes = request(0, cmd::READ, 1, 0, 1);
     bytes[0] = 0x24;
     let error = s.step(&bytes, &mut Vec::new()).expect_err("bad magic");
-    assert_eq!(error, NbdError::RequestMagic { found: 0x2460_9513 });
+    assert_eq!(error, NbdError::RequestMagic { found: 0x2460_9513, wanted: 0x2560_9513 });
     assert_eq!(error.to_string(), "request starts with 0x24609513, not with 0x25609513");
     assert_eq!(s.step(&bytes, &mut Vec::new()).expect("closed").event, Event::Closed);
+}
+
+/// A session with extended headers on an export of 8 TiB that takes payloads of 32 MiB.
+fn extended() -> Server {
+    let mut disk = Export::new("disk", ByteLen::gib(8 << 10));
+    (disk.can_trim, disk.can_flush) = (true, true);
+    let mut out = Vec::new();
+    let mut server = Server::new(Arc::new(Exports::new(vec![disk]).expect("it is valid")), &mut out);
+    let mut stream = client::hello();
+    stream.extend(option(opt::EXTENDED_HEADERS, &[]));
+    stream.extend(option(opt::GO, &info_data("disk", &[])));
+    let mut rest = &stream[..];
+    while !rest.is_empty() {
+        rest = &rest[server.step(rest, &mut out).expect("a good handshake").consumed..];
+    }
+    server
+}
+
+#[test]
+fn extended_requests_have_64_bits_and_say_whether_a_payload_follows() {
+    let (mut s, mut out) = (extended(), Vec::new());
+    let mut said = |bytes: &[u8]| {
+        let step = s.step(bytes, &mut out).expect("an event");
+        s.payload_taken(s.payload_owed().0 as usize);
+        (step.consumed, step.event)
+    };
+    let refused = |event, errno| matches!(event, Event::Refused(refusal) if refusal.errno == errno);
+    let trim = client::extended(0, cmd::TRIM, 7, 1 << 40, 5 << 40);
+    let (used, event) = said(&trim);
+    let request = Request {
+        cookie: Cookie(7),
+        command: Command::Trim,
+        fua: false,
+        offset: ByteOffset(1 << 40),
+        length: ByteLen(5 << 40),
+    };
+    assert_eq!((used, event), (32, Event::Request(request)));
+    assert!(refused(said(&client::extended(0, cmd::TRIM, 7, 1 << 40, u64::MAX)).1, Errno::Inval));
+    assert!(refused(said(&client::extended(0, cmd::READ, 7, 0, 1 << 40)).1, Errno::Overflow));
+    let flag = cmd_flag::PAYLOAD_LEN;
+    assert!(matches!(said(&client::extended(flag, cmd::WRITE, 7, 0, 9)).1, Event::Request(_)));
+    assert!(refused(said(&client::extended(0, cmd::WRITE, 7, 0, 9)).1, Errno::Inval));
+    assert!(refused(said(&client::extended(flag, cmd::WRITE, 7, 0, 0)).1, Errno::Inval));
+    for command in [cmd::READ, cmd::TRIM, cmd::FLUSH, cmd::BLOCK_STATUS, 99] {
+        let mut bytes = client::extended(flag, command, 7, 0, 9);
+        bytes.extend([5; 9]);
+        let (used, event) = said(&bytes);
+        assert!(used == bytes.len() && refused(event, Errno::Inval), "command {command}: {event:?}");
+    }
+    let long = client::extended(flag, cmd::WRITE, 7, 0, (32 << 20) + 1);
+    let error = extended().step(&long, &mut Vec::new()).expect_err("nobody waits for so much");
+    assert_eq!(error, NbdError::PayloadTooLong { length: (32 << 20) + 1, most: 32 << 20 });
+    let compact = [client::request(0, cmd::READ, 1, 0, 1), vec![0; 4]].concat();
+    let error = extended().step(&compact, &mut Vec::new()).expect_err("another magic number");
+    assert_eq!(error, NbdError::RequestMagic { found: 0x2560_9513, wanted: 0x21e4_1c71 });
 }
 
 #[test]
