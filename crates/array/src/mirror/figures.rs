@@ -1,16 +1,32 @@
 //! The figures of a mirror (spec 6.4): members, marks, records, errors; for a `hetero-mirror` also how the legs keep step, the
 //! delay queues, reads past a late leg, exposure and what is lost.
 
-use super::Mirror;
 use super::leg::Place as Standing;
 use super::ratio::Ratios;
+use super::{MAX_LEGS, Mirror};
 use crate::scrub::Scrubbed;
 use nandu_base::Counter;
+
+/// The names of a figure that each leg has.
+macro_rules! of_each {
+    ($what:literal) => {
+        [
+            concat!("leg_a_", $what),
+            concat!("leg_b_", $what),
+            concat!("leg_c_", $what),
+            concat!("leg_d_", $what),
+            concat!("leg_e_", $what),
+            concat!("leg_f_", $what),
+            concat!("leg_g_", $what),
+            concat!("leg_h_", $what),
+        ]
+    };
+}
 
 /// What is counted since the counters were reset.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    pub(super) leg_flushes: [u64; 2],
+    pub(super) leg_flushes: [u64; MAX_LEGS],
     pub(super) map_writes: u64,
     pub(super) superblock_writes: u64,
     pub(super) records_mended: u64,
@@ -19,19 +35,19 @@ pub(super) struct Counts {
     pub(super) resync_bytes: u64,
     pub(super) resync_regions: u64,
     pub(super) resync_unreadable: u64,
-    pub(super) read_errors: [u64; 2],
-    pub(super) write_errors: [u64; 2],
+    pub(super) read_errors: [u64; MAX_LEGS],
+    pub(super) write_errors: [u64; MAX_LEGS],
     pub(super) repairs: u64,
     pub(super) solos: u64,
     pub(super) rejoins: u64,
     pub(super) refused: u64,
-    pub(super) reads: [u64; 2],
+    pub(super) reads: [u64; MAX_LEGS],
     pub(super) held_writes: u64,
     pub(super) early_acks: u64,
     pub(super) over_limit: u64,
     pub(super) queued_bytes: u64,
-    pub(super) queue_max: [u64; 2],
-    pub(super) queue_bytes_max: [u64; 2],
+    pub(super) queue_max: [u64; MAX_LEGS],
+    pub(super) queue_bytes_max: [u64; MAX_LEGS],
     pub(super) drained: u64,
     pub(super) drained_pieces: u64,
     pub(super) drained_bytes: u64,
@@ -49,8 +65,8 @@ pub(super) struct Counts {
     pub(super) predeclared: u64,
     pub(super) swaps: u64,
     pub(super) growths: u64,
-    pub(super) depth_waits: [u64; 2],
-    pub(super) timeouts: [u64; 2],
+    pub(super) depth_waits: [u64; MAX_LEGS],
+    pub(super) timeouts: [u64; MAX_LEGS],
 }
 
 impl Mirror {
@@ -58,12 +74,17 @@ impl Mirror {
     pub(super) fn put_figures(&self, out: &mut Vec<Counter>) {
         let c = &self.count;
         let member = |leg: usize| u64::from(self.legs[leg].place == Standing::Member);
+        let legs = self.legs.len();
+        let of_legs =
+            |names: [&'static str; MAX_LEGS], value: &dyn Fn(usize) -> u64, out: &mut Vec<Counter>| {
+                let each = names.into_iter().take(legs).enumerate();
+                out.extend(each.map(|(leg, name)| Counter { name, value: value(leg) }));
+            };
+        of_legs(of_each!("is_member"), &member, out);
         for (name, value) in [
-            ("leg_a_is_member", member(0)),
-            ("leg_b_is_member", member(1)),
             ("leader_leg", self.leader as u64),
             ("active_regions", u64::from(self.regions.in_use())),
-            ("stale_regions", self.stale.count()),
+            ("stale_regions", self.stale.iter().map(|stale| stale.count()).max().unwrap_or(0)),
             ("dirty_regions", self.legs[self.leader].map.count_d()),
             ("intent_waits", c.intent_waits),
             ("held_writes", c.held_writes),
@@ -71,14 +92,14 @@ impl Mirror {
             ("superblock_writes", c.superblock_writes),
             ("records_repaired", c.records_mended),
             ("regions_cleared", c.clears),
-            ("leg_a_flushes", c.leg_flushes[0]),
-            ("leg_b_flushes", c.leg_flushes[1]),
-            ("leg_a_reads", c.reads[0]),
-            ("leg_b_reads", c.reads[1]),
-            ("leg_a_read_errors", c.read_errors[0]),
-            ("leg_b_read_errors", c.read_errors[1]),
-            ("leg_a_write_errors", c.write_errors[0]),
-            ("leg_b_write_errors", c.write_errors[1]),
+        ] {
+            out.push(Counter { name, value });
+        }
+        of_legs(of_each!("flushes"), &|leg| c.leg_flushes[leg], out);
+        of_legs(of_each!("reads"), &|leg| c.reads[leg], out);
+        of_legs(of_each!("read_errors"), &|leg| c.read_errors[leg], out);
+        of_legs(of_each!("write_errors"), &|leg| c.write_errors[leg], out);
+        for (name, value) in [
             ("repairs", c.repairs),
             ("resync_bytes", c.resync_bytes),
             ("resync_regions", c.resync_regions),
@@ -90,17 +111,13 @@ impl Mirror {
             out.push(Counter { name, value });
         }
         c.scrub.put(&self.scrub.course, out);
-        for (name, value) in [
-            ("regions_predeclared", c.predeclared),
-            ("leader_changes", c.swaps),
-            ("growths", c.growths),
-            ("leg_a_depth_waits", c.depth_waits[0]),
-            ("leg_b_depth_waits", c.depth_waits[1]),
-            ("leg_a_timeouts", c.timeouts[0]),
-            ("leg_b_timeouts", c.timeouts[1]),
-        ] {
+        for (name, value) in
+            [("regions_predeclared", c.predeclared), ("leader_changes", c.swaps), ("growths", c.growths)]
+        {
             out.push(Counter { name, value });
         }
+        of_legs(of_each!("depth_waits"), &|leg| c.depth_waits[leg], out);
+        of_legs(of_each!("timeouts"), &|leg| c.timeouts[leg], out);
         if self.policy.lists_lost {
             self.hetero_counters(out);
         }
