@@ -34,6 +34,7 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("ssd-mirror", include_str!("../stacks/ssd-mirror.toml")),
     ("stripe", include_str!("../stacks/stripe.toml")),
     ("mirror-of-files", include_str!("../stacks/mirror-of-files.toml")),
+    ("mirror-of-three", include_str!("../stacks/mirror-of-three.toml")),
     ("checked-mirror", include_str!("../stacks/checked-mirror.toml")),
     ("raid5-of-files", include_str!("../stacks/raid5-of-files.toml")),
     ("hetero-mirror", include_str!("../stacks/hetero-mirror.toml")),

@@ -9,17 +9,17 @@
 //! From the answer on the extent is free for others. The operation stays, without it, until the other leg has its share too,
 //! and so its regions stay marked and busy. The delay queue keeps the payload (R-PAYLOAD) and says which leg is not current.
 
-use super::Mirror;
 use super::op::Part;
 use super::policy::Ack;
 use super::region_map::L;
+use super::{Mirror, each};
 use nandu_base::{Cx, Flags, ReqId};
 
 impl Mirror {
     /// Whether the client may have its answer before every leg has answered.
     pub(super) fn may_answer(&self, i: u32) -> bool {
         let op = &self.ops[i as usize];
-        if op.upto != op.end || !op.parts.contains(&Part::Done) || self.exposure.is_late {
+        if op.upto != op.end || !op.parts.any(Part::Done) || self.exposure.is_late {
             return false;
         }
         if self.lost.touches(op.start, op.end) {
@@ -30,10 +30,10 @@ impl Mirror {
         }
         match self.policy.ack {
             Ack::First => true,
-            Ack::WaitLimit => op.waited || op.parts.contains(&Part::Queued),
+            Ack::WaitLimit => op.waited || op.parts.any(Part::Queued),
             Ack::Both => false,
             Ack::Leader => {
-                op.parts[self.leader] == Part::Done && self.lag[self.follower()].len() < self.policy.behind
+                op.parts.is(self.leader, Part::Done) && self.lag[self.follower()].len() < self.policy.behind
             }
         }
     }
@@ -44,9 +44,9 @@ impl Mirror {
         let map = &self.legs[follower].map;
         self.policy.fast_flush
             && self.policy.ack == Ack::First
-            && self.is_pair()
+            && self.is_whole()
             && !self.is_held()
-            && op.parts[self.leader] == Part::Done
+            && op.parts.is(self.leader, Part::Done)
             && self.regions_of(op.start, op.end).all(|r| map.is_durable(r, L))
     }
 
@@ -58,14 +58,13 @@ impl Mirror {
         }
         self.explain(i, id, cx);
         let op = &self.ops[i as usize];
-        assert!(op.parts.contains(&Part::Done), "ack_has_a_holder: no leg has the data");
-        for leg in 0..2 {
-            if self.ops[i as usize].parts[leg] == Part::Flying {
-                let piece = self.ops[i as usize].piece(i, leg);
-                self.lag[leg].fly_direct(piece, cx.pool);
-                let op = &mut self.ops[i as usize];
-                (op.parts[leg], op.pieces[leg]) = (Part::Queued, 1);
-            }
+        assert!(op.parts.any(Part::Done), "ack_has_a_holder: no leg has the data");
+        for leg in each(self.ops[i as usize].parts.all(Part::Flying)) {
+            let piece = self.ops[i as usize].piece(i, leg);
+            self.lag[leg].fly_direct(piece, cx.pool);
+            let op = &mut self.ops[i as usize];
+            op.parts.set(leg, Part::Queued);
+            op.pieces[leg] = 1;
         }
         self.count.early_acks += 1;
         self.expose(i);

@@ -52,24 +52,25 @@ impl Mirror {
     }
 
     fn ask_lead(&mut self, leg: usize) -> Result<(), AdminError> {
-        if leg == 1 && self.maintenance.lead_first {
+        if leg != 0 && self.maintenance.lead_first {
             let why = format!("the stack file says that `{}` leads", self.names[0]);
             return refuse(why, "take `failback = \"immediate\"` out of it");
         }
-        if !self.is_pair() || self.stale.count() > 0 || self.proc != Proc::None {
+        if !self.is_whole() || self.lacks_some() || self.proc != Proc::None {
             let why = "the legs are not equal".into();
-            return refuse(why, "wait until both are members and the resync is over");
+            return refuse(why, "wait until all are members and the resync is over");
         }
         if leg != self.leader {
-            self.swap = Some(Swap::Wanted);
+            (self.swap, self.swap_to) = (Some(Swap::Wanted), Some(leg));
             self.made_progress = true;
         }
         Ok(())
     }
 
     fn ask_replace(&mut self, x: usize, cx: &mut Cx<'_>) -> Result<(), AdminError> {
-        if !self.is_member(1 - x) || self.holds_alone(x) {
-            let why = format!("leg `{}` holds data that the other one lacks", self.names[x]);
+        if !self.can_do_without(x) {
+            let others = if self.legs.len() == 2 { "the other one lacks" } else { "the others lack" };
+            let why = format!("leg `{}` holds data that {others}", self.names[x]);
             return refuse(why, "wait until the other leg is resynced");
         }
         self.leave(x, cx);
@@ -81,15 +82,15 @@ impl Mirror {
     pub(super) fn pump_swap(&mut self, cx: &mut Cx<'_>) {
         let settled = self.phase == Phase::Running
             && self.proc == Proc::None
-            && self.is_pair()
-            && self.stale.count() == 0
+            && self.is_whole()
+            && !self.lacks_some()
             && !self.opened_after_join;
         if !settled {
             self.swap = None;
             return;
         }
-        if self.swap.is_none() && self.maintenance.lead_first && self.leader == 1 && !self.exposure.is_late {
-            self.swap = Some(Swap::Wanted);
+        if self.swap.is_none() && self.maintenance.lead_first && self.leader != 0 && !self.exposure.is_late {
+            (self.swap, self.swap_to) = (Some(Swap::Wanted), Some(0));
         }
         match self.swap {
             Some(Swap::Wanted) => {
@@ -115,7 +116,7 @@ impl Mirror {
         match self.phase {
             Phase::Failed => Some(Health::Failed),
             Phase::Running if self.opened_after_join => None,
-            Phase::Running if !self.is_pair() || self.stale.count() > 0 => Some(Health::Degraded),
+            Phase::Running if !self.is_whole() || self.lacks_some() => Some(Health::Degraded),
             Phase::Running if self.exposure.is_late => Some(Health::Exposed),
             Phase::Running => Some(Health::Healthy),
             Phase::Closed | Phase::Opening | Phase::Closing | Phase::Growing => None,

@@ -3,6 +3,7 @@
 //! A leg is not closed before everything that was sent to it is back. With a leader that does not take some write the resync goes on first
 //! ([`super::stuck`]).
 
+use super::leg::Leg;
 use super::member::Proc;
 use super::{CLEAR, Mirror, Phase, RESYNC, SCRUB};
 use nandu_base::{Cx, Instant};
@@ -11,7 +12,7 @@ use nandu_base::{Cx, Instant};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CloseStep {
     Drain,
-    Flush([u64; 2]),
+    Flush,
     Clear,
     Map,
     Record,
@@ -36,7 +37,6 @@ impl Mirror {
     }
 
     pub(super) fn run_close(&mut self, step: CloseStep, cx: &mut Cx<'_>) -> bool {
-        let used = |leg: usize, m: &Mirror| m.legs[leg].is_in();
         match step {
             CloseStep::Drain if self.close_waits() => self.proc = Proc::None,
             CloseStep::Stragglers if self.legs.iter().all(|l| l.in_flight == 0) => {
@@ -46,37 +46,30 @@ impl Mirror {
             }
             CloseStep::Drain if self.ops_alive() == 0 && self.op_queue.is_empty() && !self.is_clearing() => {
                 self.stop_copies(cx);
-                let mut need = [0; 2];
-                for (leg, n) in
-                    need.iter_mut().enumerate().filter(|(leg, _)| used(*leg, self)).collect::<Vec<_>>()
-                {
-                    *n = self.legs[leg].dirty;
-                    self.want_flush(leg, *n, cx);
+                for leg in 0..self.legs.len() {
+                    if self.legs[leg].is_in() {
+                        self.await_cover(leg, cx);
+                    }
                 }
-                self.proc = Proc::Close(CloseStep::Flush(need));
+                self.proc = Proc::Close(CloseStep::Flush);
             }
-            CloseStep::Flush(need)
-                if (0..2).all(|leg| !used(leg, self) || self.legs[leg].flushed(need[leg])) =>
-            {
+            CloseStep::Flush if self.all_in(Leg::is_covered) => {
                 self.start_clear(Instant::MAX, cx);
                 self.proc = Proc::Close(CloseStep::Clear);
             }
             CloseStep::Clear if !self.is_clearing() => self.proc = Proc::Close(CloseStep::Map),
-            CloseStep::Map
-                if (0..2).all(|leg| {
-                    let l = &self.legs[leg];
-                    !used(leg, self) || l.map_is_settled() && l.sb_is_settled()
-                }) =>
-            {
+            CloseStep::Map if self.all_in(|l| l.map_is_settled() && l.sb_is_settled()) => {
                 let now = cx.now.0;
-                let pair = self.is_pair();
-                for leg in (0..2).filter(|&leg| used(leg, self)).collect::<Vec<_>>() {
-                    let together = if pair { now } else { self.legs[leg].sb.together };
-                    self.write_sb(leg, |sb| (sb.clean, sb.together) = (true, together), cx);
+                let whole = self.is_whole();
+                for leg in 0..self.legs.len() {
+                    if self.legs[leg].is_in() {
+                        let together = if whole { now } else { self.legs[leg].sb.together };
+                        self.write_sb(leg, |sb| (sb.clean, sb.together) = (true, together), cx);
+                    }
                 }
                 self.proc = Proc::Close(CloseStep::Record);
             }
-            CloseStep::Record if self.legs.iter().all(|l| !l.is_in() || l.sb_is_settled()) => {
+            CloseStep::Record if self.all_in(Leg::sb_is_settled) => {
                 self.proc = Proc::Close(CloseStep::Stragglers);
             }
             _ => return false,

@@ -1,15 +1,15 @@
 //! Options of `mirror`, and the faults that can be planted in it.
 
-use super::Mirror;
 use super::layout::{Layout, PAGE};
 use super::policy::{Maintenance, Policy};
+use super::{MAX_LEGS, Mirror};
 use crate::member::InitialSync;
 use crate::scrub::{self, OnMismatch, ScrubConfig};
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Which member serves a read when both can.
+/// Which member serves a read when several can.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadPolicy {
@@ -18,7 +18,7 @@ pub enum ReadPolicy {
     /// The one that is less busy, then the one expected to be faster, then the one with fewer reads in flight, then the
     /// leader.
     Balanced,
-    /// Both in turn.
+    /// All in turn.
     RoundRobin,
     /// The one with fewer reads in flight, then the leader.
     ShortestQueue,
@@ -40,7 +40,7 @@ pub enum Failback {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MirrorConfig {
-    /// The two devices that hold the same data.
+    /// The devices that hold the same data: 2 to 8.
     pub legs: Vec<String>,
     /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.
     #[serde(default = "default_region_size")]
@@ -48,7 +48,7 @@ pub struct MirrorConfig {
     /// A region without writes for this long is marked clean again. Default 5 s; 1 ms to 1 h.
     #[serde(default = "default_bitmap_delay")]
     pub bitmap_delay: Span,
-    /// Most regions marked at once while both legs are members, which bounds what is copied after a crash. Default 1024;
+    /// Most regions marked at once while all legs are members, which bounds what is copied after a crash. Default 1024;
     /// 32 to 65536.
     #[serde(default = "default_max_dirty_regions")]
     pub max_dirty_regions: u32,
@@ -67,22 +67,22 @@ pub struct MirrorConfig {
     /// How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 to 16.
     #[serde(default = "default_write_retries")]
     pub write_retries: u8,
-    /// What is known of two blank legs. Default "resync".
+    /// What is known of blank legs. Default "resync".
     #[serde(default)]
     pub initial_sync: InitialSync,
-    /// The comparison of both legs. Default: only by command, 32 MiB a second.
+    /// The comparison of the legs. Default: only by command, 32 MiB a second.
     #[serde(default)]
     pub scrub: ScrubConfig,
-    /// Which leg leads when both are healthy. Default "manual".
+    /// Which leg leads when all are healthy. Default "manual".
     #[serde(default = "default_failback")]
     pub failback: Failback,
     /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.
     #[serde(default = "default_mark_ahead")]
     pub mark_ahead: u32,
-    /// Requests for data in flight at once on each leg. Default [0, 0]: no bound; at most 65535.
+    /// Requests for data in flight at once on each leg, one number for each. Default []: no bound, as 0; at most 65535.
     #[serde(default)]
-    pub leg_queue_depth: [u32; 2],
-    /// A leg that has not answered a request for this long is left out, if the other one can do without it, and taken back
+    pub leg_queue_depth: Vec<u32>,
+    /// A leg that has not answered a request for this long is left out, if the others can do without it, and taken back
     /// when all its old requests have ended. Costs a copy of each read. Default 0: never; otherwise 1 ms to 1 h.
     #[serde(default)]
     pub request_timeout: Span,
@@ -198,6 +198,8 @@ plants! {
     [STORY_PLANTS, "Faults that need a certain story, which only the tests of this crate tell: what an operator does, or a cut within two steps of another."]
     solo_before_drain, "mirror.solo-before-drain", "solo_after_drain_and_flush",
         "row 5: Solo is written before the survivor has drained and flushed";
+    one_survivor_records, "mirror.one-survivor-records", "solo_gen_is_fresh",
+        "row 38: of several survivors only the one that leads says that the set has changed";
     solo_keeps_gen, "mirror.solo-keeps-generation", "solo_gen_is_fresh",
         "row 12: a leg goes on alone under the old generation";
     solo_overwritten, "mirror.solo-overwritten", "solo_gen_is_fresh",
@@ -230,8 +232,11 @@ plants! {
 
 /// The machine kind `mirror`.
 pub fn kind() -> Kind {
-    Kind::of::<MirrorConfig>("mirror", "two devices with the same data; survives the loss of one")
-        .with_plants(PLANTS)
+    Kind::of::<MirrorConfig>(
+        "mirror",
+        "two to eight devices with the same data; survives the loss of all but one",
+    )
+    .with_plants(PLANTS)
 }
 
 impl MirrorConfig {
@@ -251,9 +256,14 @@ impl MirrorConfig {
             scrub: ScrubConfig::default(),
             failback: default_failback(),
             mark_ahead: default_mark_ahead(),
-            leg_queue_depth: [0; 2],
+            leg_queue_depth: Vec::new(),
             request_timeout: Span::ZERO,
         }
+    }
+
+    /// The same over these devices.
+    pub fn over(self, legs: &[&str]) -> MirrorConfig {
+        MirrorConfig { legs: legs.iter().map(|&leg| leg.into()).collect(), ..self }
     }
 
     pub(super) fn maintenance(&self) -> Maintenance {
@@ -263,7 +273,11 @@ impl MirrorConfig {
             scrub_mends: self.scrub.on_mismatch == OnMismatch::Repair,
             lead_first: self.failback == Failback::Immediate,
             mark_ahead: self.mark_ahead,
-            leg_queue_depth: self.leg_queue_depth,
+            leg_queue_depth: {
+                let mut depths = [0; MAX_LEGS];
+                depths.iter_mut().zip(&self.leg_queue_depth).for_each(|(depth, &most)| *depth = most);
+                depths
+            },
         }
     }
 
@@ -274,14 +288,12 @@ impl MirrorConfig {
             }
             Err(BuildError::at(key, format!("{value}{unit} is out of bounds: {low} to {high}{unit}")))
         };
-        if self.legs.len() != 2 {
-            return Err(BuildError::at(
-                "legs",
-                format!("a mirror has exactly two legs, not {}", self.legs.len()),
-            ));
+        if !(2..=MAX_LEGS).contains(&self.legs.len()) {
+            let why = format!("a mirror has 2 to {MAX_LEGS} legs, not {}", self.legs.len());
+            return Err(BuildError::at("legs", why));
         }
-        if self.legs[0] == self.legs[1] {
-            return Err(BuildError::at("legs", "both legs are the same device"));
+        if (1..self.legs.len()).any(|leg| self.legs[..leg].contains(&self.legs[leg])) {
+            return Err(BuildError::at("legs", "two legs are the same device"));
         }
         if !self.region_size.0.is_power_of_two() {
             return Err(BuildError::at("region_size", format!("{} is not a power of two", self.region_size)));
@@ -309,7 +321,10 @@ impl MirrorConfig {
             between("request_timeout", self.request_timeout.0, 1_000_000, 3_600_000_000_000, " ns")?;
         }
         between("mark_ahead", u64::from(self.mark_ahead), 0, 64, "")?;
-        for depth in self.leg_queue_depth {
+        if !self.leg_queue_depth.is_empty() && self.leg_queue_depth.len() != self.legs.len() {
+            return Err(BuildError::at("leg_queue_depth", "there must be one number for each leg"));
+        }
+        for &depth in &self.leg_queue_depth {
             between("leg_queue_depth", u64::from(depth), 0, 65_535, "")?;
         }
         Ok(())
@@ -335,7 +350,7 @@ impl MirrorConfig {
     ) -> Result<Box<dyn Machine>, BuildError> {
         self.check()?;
         let shift = self.region_size.0.trailing_zeros() as u8;
-        let mut layouts = Vec::with_capacity(2);
+        let mut layouts = Vec::with_capacity(self.legs.len());
         for (limits, name) in cx.children.iter().zip(&self.legs) {
             if limits.erase_unit.is_some() || limits.program_order {
                 return Err(BuildError::at("legs", format!("`{name}` cannot be overwritten in place")));
@@ -347,6 +362,6 @@ impl MirrorConfig {
                 .ok_or_else(|| BuildError::too_small("legs", limits.capacity, Layout::smallest()))?;
             layouts.push(layout);
         }
-        Ok(Box::new(Mirror::new(self, policy, cx, [layouts[0], layouts[1]], Planted::of(cx))))
+        Ok(Box::new(Mirror::new(self, policy, cx, layouts, Planted::of(cx))))
     }
 }

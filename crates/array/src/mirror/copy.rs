@@ -1,4 +1,4 @@
-//! Copies from leg to leg: the resync of stale regions, and the repair of what one leg could not return.
+//! Copies from leg to legs: the resync of stale regions, and the repair of what one leg could not return.
 //!
 //! A copy claims its extent before it reads and keeps it until it is written (R-LOCK). It goes around what the leader lacks. A resync takes one region after
 //! the other in the order of their numbers, in chunks, `resync_depth` at once and `resync_rate` bytes a second at most.
@@ -9,7 +9,7 @@
 
 use super::op::{Kind, Operation, Part};
 use super::region_map::D;
-use super::{Mirror, Phase, RESYNC, Tag};
+use super::{Legs, Mirror, Phase, RESYNC, Tag, each};
 use crate::locks::Claim;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, Op, ReqId};
 
@@ -29,6 +29,8 @@ pub(super) struct Repair {
 pub(super) struct Resync {
     /// The region being copied; its next byte and its end.
     region: Option<(u32, u64, u64)>,
+    /// The legs that it is copied to.
+    to: Legs,
     /// Copies of it under way.
     flying: u32,
     /// Some of it could not be read.
@@ -50,11 +52,12 @@ impl Mirror {
     /// Starts copies as far as the bounds allow.
     pub(super) fn pump_copies(&mut self, cx: &mut Cx<'_>) {
         let goes_on = self.phase == Phase::Running || self.close_waits();
-        if !goes_on || self.proc.is_any() || !self.is_pair() {
+        if !goes_on || self.proc.is_any() || self.members().count_ones() < 2 {
             return;
         }
         self.pump_repairs(cx);
-        while self.stale.count() > 0 {
+        self.pump_lists();
+        while self.lacking().next().is_some() {
             if self.resync.region.is_none() && !self.next_region(cx) {
                 return;
             }
@@ -70,7 +73,8 @@ impl Mirror {
             self.arm_resync(cx);
             return false;
         }
-        let Some(region) = self.stale.next(self.resync.cursor) else {
+        let next = self.lacking().filter_map(|leg| self.stale[leg].next(self.resync.cursor)).min();
+        let Some(region) = next else {
             self.resync.cursor = 0;
             let unreadable = std::mem::take(&mut self.resync.unreadable);
             if !std::mem::take(&mut self.resync.progress) {
@@ -90,6 +94,8 @@ impl Mirror {
         let start = u64::from(region) << self.shift;
         let end = (start + (1 << self.shift)).min(self.limits.capacity.0);
         self.resync.region = Some((region, start, end));
+        self.resync.to =
+            self.lacking().filter(|&leg| self.stale[leg].has(region)).fold(0, |to, leg| to | 1 << leg);
         self.resync.failed = false;
         self.resync.cursor = region + 1;
         true
@@ -109,7 +115,7 @@ impl Mirror {
                 self.resync.not_before = Instant(cx.now.0 + span as u64);
             }
             self.resync.flying += 1;
-            self.start_copy(self.leader, next, upto, false, cx);
+            self.start_copy(self.leader, self.resync.to, next, upto, false, cx);
             next = upto;
             self.resync.region = Some((region, next, end));
         }
@@ -123,17 +129,45 @@ impl Mirror {
     fn region_copied(&mut self, region: u32, cx: &mut Cx<'_>) {
         self.resync.region = None;
         if !self.resync.failed {
-            self.stale.unset(region);
+            let to = self.resync.to;
+            each(to).for_each(|leg| self.stale[leg].unset(region));
             self.resync.progress = true;
             // Clients wrote there as well, and a stale region keeps no marks: unknown is not flushed.
-            for leg in 0..2 {
+            for leg in 0..self.legs.len() {
                 if !(self.planted.marks_kept && leg != self.leader) {
                     self.needs_flush(leg, region..=region);
                 }
             }
             self.count.resync_regions += 1;
+            if !self.is_whole() {
+                each(to).for_each(|leg| self.copied_all(leg, cx));
+            }
         }
         self.exit_region(region, cx);
+    }
+
+    /// A leg may be current while another one is out, for which marks must stay. It says L no longer when all of it is flushed.
+    fn copied_all(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        if self.stale[leg].count() == 0 {
+            let n = self.legs[leg].dirty;
+            self.legs[leg].unlist = Some(n);
+            self.want_flush(leg, n, cx);
+        }
+    }
+
+    /// Clears L where nothing is lacked any more.
+    fn pump_lists(&mut self) {
+        for leg in 0..self.legs.len() {
+            if !self.legs[leg].unlist.is_some_and(|n| self.legs[leg].flushed(n)) {
+                continue;
+            }
+            self.legs[leg].unlist = None;
+            if leg != self.leader && self.stale[leg].count() == 0 {
+                let listed: Vec<u32> = self.legs[leg].map.any().collect();
+                listed.into_iter().for_each(|region| self.legs[leg].map.put(region, 0));
+                self.made_progress = true;
+            }
+        }
     }
 
     fn arm_resync(&mut self, cx: &mut Cx<'_>) {
@@ -162,13 +196,27 @@ impl Mirror {
                 self.repairs.push_front(Repair { at: upto, ..repair });
             }
             self.resync.repairing += 1;
-            self.start_copy(1 - repair.leg, repair.at, upto, true, cx);
+            let Some(from) = self.source_of(repair) else {
+                self.resync.repairing -= 1;
+                continue;
+            };
+            self.start_copy(from, 1 << repair.leg, repair.at, upto, true, cx);
         }
     }
 
-    fn start_copy(&mut self, from: usize, start: u64, end: u64, repair: bool, cx: &mut Cx<'_>) {
+    /// The leg that a repair reads: the leader, or the first member that lacks nothing there.
+    fn source_of(&self, repair: Repair) -> Option<usize> {
+        if repair.leg != self.leader {
+            return Some(self.leader);
+        }
+        let current = |leg: &usize| self.is_current(*leg, repair.at, repair.upto);
+        let member = |leg: &usize| self.is_member(*leg);
+        self.others(repair.leg).find(current).or_else(|| self.others(repair.leg).find(member))
+    }
+
+    fn start_copy(&mut self, from: usize, to: Legs, start: u64, end: u64, repair: bool, cx: &mut Cx<'_>) {
         let payload = cx.pool.allocate(ByteLen(end - start));
-        let kind = Kind::Copy { from, repair };
+        let kind = Kind::Copy { from: from as u8, to, repair };
         let op = Operation::new(kind, Op::Write, Flags::BACKGROUND, payload, start, end);
         self.enter(op, Claim::Copy);
     }
@@ -176,16 +224,18 @@ impl Mirror {
     /// The extent is ours: read it.
     pub(super) fn copy_begin(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
-        let Kind::Copy { from, repair } = op.kind else { unreachable!("a copy") };
-        let stale = self.regions_of(op.start, op.end).any(|r| self.stale.has(r));
-        if repair && stale {
+        let Kind::Copy { from, to, repair } = op.kind else { unreachable!("a copy") };
+        let from = usize::from(from);
+        let is_stale = |leg: usize| self.regions_of(op.start, op.end).any(|r| self.stale[leg].has(r));
+        if repair && (is_stale(from) || each(to).any(is_stale)) {
             self.copy_over(i, false, cx); // the resync rewrites it, or the source lacks it
             return;
         }
         // No write of the same block under way at the target, and nothing from a source that lacks it. What the leader lacks the
         // other leg has: a resync goes around it.
-        let (source, target) = (&self.lag[from], &self.lag[1 - from]);
-        if target.lacks(op.at, op.end) || repair && source.lacks(op.at, op.end) {
+        let source = &self.lag[from];
+        let is_behind = each(to).any(|leg| self.lag[leg].lacks(op.at, op.end));
+        if is_behind || repair && source.lacks(op.at, op.end) {
             self.copy_wait.push(i);
             return;
         }
@@ -218,7 +268,7 @@ impl Mirror {
 
     fn send_copy(&mut self, i: u32, leg: usize, what: Op, cx: &mut Cx<'_>) {
         let op = &mut self.ops[i as usize];
-        op.parts[leg] = Part::Flying;
+        op.parts.set(leg, Part::Flying);
         op.flying += 1;
         let draft = Draft {
             op: what,
@@ -234,13 +284,14 @@ impl Mirror {
     }
 
     pub(super) fn copy_back(&mut self, id: ReqId, leg: usize, i: u32, cx: &mut Cx<'_>) {
-        let Kind::Copy { from, repair } = self.ops[i as usize].kind else { unreachable!("a copy") };
+        let Kind::Copy { from, to, repair } = self.ops[i as usize].kind else { unreachable!("a copy") };
         let error = cx.requests[id].error;
         if error.is_some_and(|e| e.kind == ErrorKind::Gone) {
             self.leave(leg, cx); // which ends every copy
             return;
         }
-        match (leg == from, error) {
+        self.ops[i as usize].parts.set(leg, Part::None);
+        match (leg == usize::from(from), error) {
             (true, None) => {
                 assert!(
                     self.planted.copy_without_lock || self.locks.holds(i),
@@ -251,7 +302,7 @@ impl Mirror {
                     repair || self.legs[self.leader].map.is_durable(region, D),
                     "intent_before_data: region {region} is copied without D"
                 );
-                self.send_copy(i, 1 - from, Op::Write, cx);
+                each(to).for_each(|leg| self.send_copy(i, leg, Op::Write, cx));
             }
             (true, Some(_)) => {
                 self.count.read_errors[leg] += 1;
@@ -267,7 +318,7 @@ impl Mirror {
                     op.tries[leg] += 1;
                     self.send_copy(i, leg, Op::Write, cx);
                 } else if self.holds_alone(leg) {
-                    // It alone holds other data. What it cannot return the other leg has.
+                    // It alone holds other data. What it cannot return the other legs have.
                     self.copy_over(i, false, cx);
                 } else {
                     self.leave(leg, cx);
@@ -287,6 +338,9 @@ impl Mirror {
             self.count.resync_bytes += op.upto - op.at;
         }
         let op = &mut self.ops[i as usize];
+        if op.parts.any(Part::Flying) {
+            return; // another leg has not answered
+        }
         op.at = op.upto;
         if op.at < op.end {
             self.copy_begin(i, cx);
@@ -326,8 +380,8 @@ impl Mirror {
     }
 
     /// The legs may differ in a region: it is copied, or copied again when that is under way and may be past the place.
-    pub(super) fn make_stale(&mut self, region: u32) {
-        self.stale.set(region);
+    pub(super) fn make_stale(&mut self, leg: usize, region: u32) {
+        self.stale[leg].set(region);
         self.resync.failed |= self.resync.region.is_some_and(|(r, ..)| r == region);
     }
 

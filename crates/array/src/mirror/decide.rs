@@ -1,12 +1,15 @@
 //! What to believe at open (docs/explanation/mirror-protocol.md section 5), as a pure function of what was found on the legs.
 
+use super::Legs;
 use super::layout::{Gen, State, Superblock};
+use crate::member::record::HISTORY;
 use crate::member::{Standing, standing};
 use nandu_base::{OpenError, OpenOptions};
+use std::cmp::Reverse;
 
 /// What a leg's superblock slots hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(clippy::large_enum_variant)] // two of them at a time, at open
+#[allow(clippy::large_enum_variant)] // one for each leg, at open
 pub enum Found {
     /// The leg is not there.
     Absent,
@@ -28,18 +31,27 @@ impl Found {
     }
 }
 
+/// The legs of a start, by their places in the stack file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Members {
+    /// The one that leads: the recorded leader if it is among them.
+    pub leader: usize,
+    /// All of them, one bit each.
+    pub legs: Legs,
+}
+
 /// How to begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// Both legs are members; this one leads.
-    Pair(usize),
-    /// This leg leads alone already; the other, if it is there, rejoins.
+    /// All legs in force are there: they are members.
+    Pair(Members),
+    /// This leg is alone in force; the others, if they are there, rejoin.
     Solo(usize),
-    /// This leg says Pair and is told to go on alone: take Solo first.
-    Alone(usize),
-    /// Two blank legs become a set.
+    /// These legs are told to go on without others that are in force: take Solo first.
+    Alone(Members),
+    /// Blank legs become a set.
     Fresh,
-    /// Neither leg has records that can be read: the first one becomes a set with the data that it has, and the other is left alone.
+    /// No leg has records that can be read: the first one becomes a set with the data that it has, and the others are left alone.
     Salvaged,
 }
 
@@ -61,116 +73,209 @@ fn refused<T>(why: impl Into<String>, remedy: &str) -> Result<T, OpenError> {
 }
 
 /// How to begin with what was found on the legs called `names`.
-pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenOptions) -> Result<Start, OpenError> {
+pub fn decide(found: &[Found], names: &[String], how: OpenOptions) -> Result<Start, OpenError> {
     let unread = |leg: &Found| leg.is_given_up(how);
     if found.iter().any(unread) {
-        return match (&found[0], &found[1]) {
-            (Found::Valid(a), _) => one(0, a, Found::Absent, names, OpenOptions { alone: true, ..how }),
-            (_, Found::Valid(b)) => one(1, b, Found::Absent, names, OpenOptions { alone: true, ..how }),
+        let rest: Vec<Found> =
+            found.iter().map(|leg| if unread(leg) { Found::Absent } else { *leg }).collect();
+        return match rest.iter().position(|leg| *leg != Found::Absent) {
+            _ if rest.iter().any(|leg| matches!(leg, Found::Valid(_))) => {
+                some(&rest, names, OpenOptions { alone: true, ..how })
+            }
             _ if found.iter().all(unread) => Ok(Start::Salvaged),
-            _ => Err(OpenError::Gone { device: names[usize::from(unread(&found[0]))].clone() }),
+            _ => {
+                let kept = found.iter().position(|leg| !unread(leg)).expect("not all are given up");
+                Err(OpenError::Gone { device: names[kept].clone() })
+            }
         };
     }
     for (leg, name) in found.iter().zip(names) {
         if *leg == Found::Foreign {
             let why = format!("leg `{name}` holds something that is not a leg of a mirror");
-            let remedy = "name another device; if its records are damaged, start with --salvage, and the other leg goes on alone";
+            let remedy = "name another device; if its records are damaged, start with --salvage, and the other legs go on without it";
             let remedy = format!("{remedy}; or {EMPTY_IT}, if nothing in it is needed");
             return Err(OpenError::Unknown { why, remedy });
         }
     }
-    match (&found[0], &found[1]) {
-        (Found::Valid(a), Found::Valid(b)) => both(a, b, names, how),
-        (Found::Valid(a), other) => one(0, a, *other, names, how),
-        (other, Found::Valid(b)) => one(1, b, *other, names, how),
-        (Found::Blank, Found::Blank) if how.create => Ok(Start::Fresh),
-        (Found::Blank, Found::Blank) => refused(
-            "both legs are blank",
+    let is = |what: Found| found.iter().filter(|&&leg| leg == what).count();
+    if found.iter().any(|leg| matches!(leg, Found::Valid(_))) {
+        some(found, names, how)
+    } else if is(Found::Blank) == found.len() {
+        if how.create {
+            return Ok(Start::Fresh);
+        }
+        refused(
+            format!("{} legs are blank", both(names)),
             "start once with --create if they are new; if they held a mirror and have another length since, `nandu examine` says which they had",
-        ),
-        (Found::Blank, _) => {
-            refused(format!("leg `{}` is blank and the other is missing", names[0]), "add both legs")
-        }
-        (_, Found::Blank) => {
-            refused(format!("leg `{}` is blank and the other is missing", names[1]), "add both legs")
-        }
-        (Found::Unread, Found::Unread) => refused(
-            "the records of both legs cannot be read",
+        )
+    } else if let Some(blank) = found.iter().position(|leg| *leg == Found::Blank) {
+        let others = if names.len() == 2 { "the other is" } else { "others are" };
+        refused(
+            format!("leg `{}` is blank and {others} missing", names[blank]),
+            &format!("add {} legs", both(names)),
+        )
+    } else if is(Found::Unread) == found.len() {
+        refused(
+            format!("the records of {} legs cannot be read", both(names)),
             "start with --salvage to make the first leg a new set",
-        ),
-        _ => Err(OpenError::Gone { device: format!("{} and {}", names[0], names[1]) }),
+        )
+    } else {
+        Err(OpenError::Gone { device: names.join(" and ") })
     }
 }
 
-/// One leg has a record.
-fn one(
-    y: usize,
-    sb: &Superblock,
-    other: Found,
-    names: &[String; 2],
-    how: OpenOptions,
-) -> Result<Start, OpenError> {
-    if other == Found::Blank && !how.create {
-        let why = format!("leg `{}` is blank", names[1 - y]);
-        return refused(why, "start once with create to fill it from the other leg, or leave it out");
+fn both(names: &[String]) -> &'static str {
+    if names.len() == 2 { "both" } else { "all" }
+}
+
+/// Some leg has a record.
+fn some(found: &[Found], names: &[String], how: OpenOptions) -> Result<Start, OpenError> {
+    let record = |leg: usize| match &found[leg] {
+        Found::Valid(sb) => Some(sb),
+        _ => None,
+    };
+    let valid: Vec<usize> = (0..found.len()).filter(|&leg| record(leg).is_some()).collect();
+    let records: Vec<&Superblock> = valid.iter().filter_map(|&leg| record(leg)).collect();
+    belong(&valid, &records, names)?;
+    if let Some(blank) = found.iter().position(|leg| *leg == Found::Blank && !how.create) {
+        let why = format!("leg `{}` is blank", names[blank]);
+        return refused(why, "start once with create to fill it from another leg, or leave it out");
     }
-    if sb.is_solo() {
-        return Ok(Start::Solo(y));
+    let Some(set) = believe(&records) else { return split(&valid, names) };
+    let at = |number: u8| records.iter().position(|sb| sb.leg == number);
+    let is_member = |at: usize| set.peers >> at & 1 != 0 && set.in_force >> records[at].leg & 1 != 0;
+    let legs = (0..records.len()).filter(|&at| is_member(at)).fold(0, |legs: Legs, at| legs | 1 << valid[at]);
+    if legs == 0 {
+        return split(&valid, names);
+    }
+    let leader = at(set.leader).filter(|&at| is_member(at)).map(|at| valid[at]);
+    let members = Members { leader: leader.unwrap_or(legs.trailing_zeros() as usize), legs };
+    if legs.count_ones() == set.in_force.count_ones() {
+        return match legs.count_ones() {
+            1 => Ok(Start::Solo(members.leader)),
+            _ if leader.is_none() => split(&valid, names),
+            _ => Ok(Start::Pair(members)),
+        };
     }
     if how.alone {
-        return Ok(Start::Alone(y));
+        return Ok(Start::Alone(members));
     }
-    if other == Found::Unread {
+    let is_old = |at: &usize| set.peers >> at & 1 == 0 && set.in_force >> records[*at].leg & 1 != 0;
+    if let Some(old) = (0..records.len()).find(is_old) {
+        let (name, newer) = (&names[valid[old]], &names[valid[set.newest]]);
+        let place = standing(records[old], records[set.newest]).0;
+        let remedy = format!(
+            "put the leg that was used last in its place; or start with --force-degraded to go on from `{newer}`, and then \
+             `add {name}` copies it in full"
+        );
+        return refused(format!("leg `{name}` is old: {}", behind(place, newer)), &remedy);
+    }
+    let there = &names[members.leader];
+    if let Some(unread) = found.iter().position(|leg| *leg == Found::Unread) {
+        let unread = &names[unread];
         let why = format!(
-            "the records of leg `{}` cannot be read, and may be newer than those of leg `{}`",
-            names[1 - y],
-            names[y]
+            "the records of leg `{unread}` cannot be read, and may be newer than those of leg `{there}`"
         );
         return refused(why, "start with --salvage, or with --force-degraded, to go on without it");
     }
-    let why = format!("leg `{}` was one of a pair, and the other may hold newer data", names[y]);
-    refused(why, "add the other leg, or start with --force-degraded and lose what only the other leg holds")
+    if names.len() == 2 {
+        let why = format!("leg `{there}` was one of a pair, and the other may hold newer data");
+        return refused(
+            why,
+            "add the other leg, or start with --force-degraded and lose what only the other leg holds",
+        );
+    }
+    let here = legs.count_ones();
+    let why = format!(
+        "{here} of {} legs in force are there, and the others may hold newer data",
+        set.in_force.count_ones()
+    );
+    refused(why, "add the other legs, or start with --force-degraded and lose what only they hold")
 }
 
-fn both(a: &Superblock, b: &Superblock, names: &[String; 2], how: OpenOptions) -> Result<Start, OpenError> {
-    if a.set != b.set {
-        let remedy =
-            format!("`{}` is of one, `{}` of another: name the two legs of one mirror", names[0], names[1]);
-        return Err(OpenError::Foreign { device: names[1].clone(), remedy });
-    }
-    if a.leg == b.leg {
-        let why = format!("legs `{}` and `{}` do not belong together", names[0], names[1]);
-        return refused(why, "name the two legs of one mirror");
-    }
-    if common(a, b).is_some() {
-        return match (a.is_solo(), b.is_solo()) {
-            (false, false) if a.leader == b.leader => Ok(Start::Pair(usize::from(a.leader != a.leg))),
-            (true, false) => Ok(Start::Solo(0)),
-            (false, true) => Ok(Start::Solo(1)),
-            _ => split(names),
-        };
-    }
-    for (y, newer, older) in [(0, a, b), (1, b, a)] {
-        let place = standing(older, newer).0;
-        if matches!(place, Standing::Before | Standing::Behind(_)) {
-            return match (older.is_solo(), newer.is_solo()) {
-                (true, _) => split(names),
-                (false, true) => Ok(Start::Solo(y)),
-                (false, false) if how.alone => Ok(Start::Alone(y)),
-                (false, false) => {
-                    let why = format!("leg `{}` is old: {}", names[1 - y], behind(place, &names[y]));
-                    let remedy = format!(
-                        "put the leg that was used last in its place; or start with --force-degraded to go on from `{}`, and then \
-                         `add {}` copies it in full",
-                        names[y],
-                        names[1 - y]
-                    );
-                    refused(why, &remedy)
-                }
-            };
+/// Whether these records can be those of the legs of one mirror.
+fn belong(valid: &[usize], records: &[&Superblock], names: &[String]) -> Result<(), OpenError> {
+    let all = if names.len() == 2 { "two legs" } else { "legs" };
+    for (at, sb) in records.iter().enumerate() {
+        let (first, name) = (&names[valid[0]], &names[valid[at]]);
+        if sb.set != records[0].set {
+            let remedy = format!("`{first}` is of one, `{name}` of another: name the {all} of one mirror");
+            return Err(OpenError::Foreign { device: name.clone(), remedy });
+        }
+        if usize::from(sb.members) != names.len() {
+            let why = format!("leg `{name}` belongs to a mirror of {} legs", sb.members);
+            return refused(why, "name all of them");
+        }
+        if let Some(same) = records[..at].iter().position(|other| other.leg == sb.leg) {
+            let why = format!("legs `{}` and `{name}` do not belong together", names[valid[same]]);
+            return refused(why, &format!("name the {all} of one mirror"));
         }
     }
-    split(names)
+    Ok(())
+}
+
+/// What records say of the set, together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Set {
+    /// Which of them is the newest.
+    pub newest: usize,
+    /// Those that have a generation in common with it, one bit each.
+    pub peers: u64,
+    /// The numbers of the legs in force, one bit each.
+    pub in_force: u64,
+    /// The number of the leader.
+    pub leader: u8,
+}
+
+/// What the records of one set say together; `None` when some have gone on apart from others.
+///
+/// All others are earlier states of the newest one, or have a [generation in common](common) with it. Of these the ones
+/// that say it without saying Opening decide who is in force: while a leg joins, those that were so before. Where all say Opening, the ones that
+/// were to be.
+pub fn believe(records: &[&Superblock]) -> Option<Set> {
+    let mut order: Vec<usize> = (0..records.len()).collect();
+    order.sort_by_key(|&at| (Reverse(records[at].generation.epoch), records[at].state == State::Opening));
+    let follows = |x: &Superblock, y: &Superblock| {
+        common(x, y).is_some() || standing(x, y).0 != Standing::Unrelated || is_out_of_sight(x, y)
+    };
+    let newest = order.into_iter().find(|&y| records.iter().all(|x| follows(x, records[y])))?;
+    let is_peer = |at: &usize| *at == newest || common(records[*at], records[newest]).is_some();
+    let peers: Vec<usize> = (0..records.len()).filter(is_peer).collect();
+    let generation = before(peers.iter().map(|&at| records[at]));
+    let says = |at: &usize| records[*at].state != State::Opening && records[*at].generation == generation;
+    let (is_said, are_alike) =
+        (peers.iter().any(says), peers.iter().all(|&at| records[at].generation == generation));
+    let deciders = peers.iter().filter(|at| !is_said || says(at)).map(|&at| records[at]);
+    let leader = deciders.clone().next()?.leader;
+    let in_force = match is_said || are_alike {
+        true => deciders.clone().fold(u64::MAX, |legs, sb| legs & sb.in_force),
+        false => deciders.clone().fold(0, |legs, sb| legs | sb.in_force),
+    };
+    // What one of them did alone is no earlier state, whatever the newest one says of it.
+    let is_apart = |at: usize| !is_peer(&at) && records[at].is_solo();
+    let is_sound =
+        in_force != 0 && deciders.clone().all(|sb| sb.leader == leader) && !(0..records.len()).any(is_apart);
+    let peers = peers.iter().fold(0, |peers, at| peers | 1 << at);
+    is_sound.then_some(Set { newest, peers, in_force, leader })
+}
+
+/// Whether a leg that is not in force is older than the history of `y` goes. Others start without it; it is not believed, and not copied over
+/// unasked. Of two legs that is not asked: the one that is left keeps the generation of the other in its history.
+fn is_out_of_sight(x: &Superblock, y: &Superblock) -> bool {
+    let newer = y.history.iter().filter(|g| g.epoch > x.generation.epoch).count();
+    // Each other leg that is out may have one entry for good.
+    let is_older = newer + usize::from(y.members) > HISTORY;
+    y.members > 2 && y.in_force >> x.leg & 1 == 0 && is_older
+}
+
+/// The generation that was in force on legs that have one in common: the one that is said by any of them that does not say Opening.
+pub fn before<'a>(records: impl Iterator<Item = &'a Superblock> + Clone) -> Gen {
+    if let Some(sb) = records.clone().find(|sb| sb.state != State::Opening) {
+        return sb.generation;
+    }
+    let mut all = records;
+    let first = all.next().expect("there is one");
+    if all.all(|sb| sb.generation == first.generation) { first.generation } else { first.base }
 }
 
 /// How far an old leg is behind, in words.
@@ -182,12 +287,15 @@ pub fn behind(place: Standing, newer: &str) -> String {
     }
 }
 
-fn split<T>(names: &[String; 2]) -> Result<T, OpenError> {
+fn split<T>(valid: &[usize], names: &[String]) -> Result<T, OpenError> {
+    let legs: Vec<String> = valid.iter().map(|&leg| format!("`{}`", names[leg])).collect();
+    let others = if legs.len() == 2 { "the other" } else { "others" };
     let why = format!(
-        "legs `{}` and `{}` each went on without the other (split brain), or one of them is an old copy",
-        names[0], names[1]
+        "legs {} each went on without {others} (split brain), or one of them is an old copy",
+        legs.join(" and ")
     );
-    refused(why, &format!("choose one; of the other one {EMPTY_IT}"))
+    let one = if legs.len() == 2 { "choose one; of the other one" } else { "choose one; of the others" };
+    refused(why, &format!("{one} {EMPTY_IT}"))
 }
 
 /// The generation that two legs have in common, when neither has gone on without the other. A cut while a pair was
@@ -234,7 +342,7 @@ mod tests {
 
     /// A leg of a pair that was opened so often.
     fn sb(leg: u8, epoch: u64) -> Superblock {
-        let mut sb = Superblock { leg, set: [1, 2], seq: 1, members: 2, ..Superblock::BLANK };
+        let mut sb = Superblock { leg, set: [1, 2], seq: 1, members: 2, in_force: 0b11, ..Superblock::BLANK };
         sb.generation = Gen { epoch: 1, tag: 10 };
         for epoch in 2..=epoch {
             sb.begin_opening(Gen { epoch, tag: epoch * 10 }, sb.generation, sb.history);
@@ -254,7 +362,22 @@ mod tests {
         let mut s = old;
         s.remember(old.generation);
         let generation = Gen { epoch, tag: epoch * 10 + 1 };
-        Superblock { generation, base: old.generation, state: State::Solo, leader: leg, ..s }
+        Superblock {
+            generation,
+            base: old.generation,
+            state: State::Solo,
+            leader: leg,
+            in_force: 1 << leg,
+            ..s
+        }
+    }
+
+    fn pair(leader: usize) -> Start {
+        Start::Pair(Members { leader, legs: 0b11 })
+    }
+
+    fn lone(leader: usize) -> Start {
+        Start::Alone(Members { leader, legs: 1 << leader })
     }
 
     fn start(a: Found, b: Found, how: OpenOptions) -> Result<Start, String> {
@@ -262,9 +385,9 @@ mod tests {
         let here = decide(&[a, b], &names, how);
         let swapped = decide(&[b, a], &names, how);
         let mirrored = |s: &Start| match *s {
-            Start::Pair(y) => Start::Pair(1 - y),
+            Start::Pair(m) => pair(1 - m.leader),
             Start::Solo(y) => Start::Solo(1 - y),
-            Start::Alone(y) => Start::Alone(1 - y),
+            Start::Alone(m) => lone(1 - m.leader),
             Start::Fresh | Start::Salvaged => *s,
         };
         match (&here, &swapped) {
@@ -282,16 +405,16 @@ mod tests {
         let alone = OpenOptions { alone: true, ..plain };
         let create = OpenOptions { create: true, ..plain };
         // both: equal, nobody Solo
-        assert_eq!(start(Valid(sb(0, 5)), Valid(sb(1, 5)), plain), Ok(Start::Pair(0)));
+        assert_eq!(start(Valid(sb(0, 5)), Valid(sb(1, 5)), plain), Ok(pair(0)));
         // both: an opening was cut, in its first phase and in its second
-        assert_eq!(start(Valid(opening(0, 6)), Valid(sb(1, 5)), plain), Ok(Start::Pair(0)));
-        assert_eq!(start(Valid(opening(0, 6)), Valid(opening(1, 6)), plain), Ok(Start::Pair(0)));
-        assert_eq!(start(Valid(sb(0, 6)), Valid(opening(1, 6)), plain), Ok(Start::Pair(0)));
+        assert_eq!(start(Valid(opening(0, 6)), Valid(sb(1, 5)), plain), Ok(pair(0)));
+        assert_eq!(start(Valid(opening(0, 6)), Valid(opening(1, 6)), plain), Ok(pair(0)));
+        assert_eq!(start(Valid(sb(0, 6)), Valid(opening(1, 6)), plain), Ok(pair(0)));
         // both: two openings were cut, each after one write, from the same
         let other = Superblock { generation: Gen { epoch: 6, tag: 1 }, ..opening(1, 6) };
-        assert_eq!(start(Valid(opening(0, 6)), Valid(other), plain), Ok(Start::Pair(0)));
+        assert_eq!(start(Valid(opening(0, 6)), Valid(other), plain), Ok(pair(0)));
         // both: equal, the leader Solo (a cut between steps 3 and 5 of a rejoin)
-        let joining = Superblock { state: State::Pair, leader: 0, leg: 1, ..solo(0, 5) };
+        let joining = Superblock { state: State::Pair, leader: 0, leg: 1, in_force: 0b11, ..solo(0, 5) };
         assert_eq!(start(Valid(solo(0, 5)), Valid(joining), plain), Ok(Start::Solo(0)));
         // both: gen(x) = base(y)
         assert_eq!(start(Valid(sb(0, 5)), Valid(solo(1, 6)), plain), Ok(Start::Solo(1)));
@@ -310,7 +433,7 @@ mod tests {
                 why.contains("leg `a` is old") && why.contains(times) || why.contains("`b` is old"),
                 "{why}"
             );
-            assert_eq!(start(Valid(old), Valid(alike), alone), Ok(Start::Alone(1)));
+            assert_eq!(start(Valid(old), Valid(alike), alone), Ok(lone(1)));
         }
         let why = start(Valid(sb(0, 4)), Valid(opening(1, 6)), plain).expect_err("an old copy");
         assert!(why.contains("is old"), "{why}");
@@ -334,11 +457,11 @@ mod tests {
         assert_eq!(start(Valid(solo(0, 6)), Absent, plain), Ok(Start::Solo(0)));
         // one: Pair
         assert!(start(Valid(sb(0, 5)), Absent, create).is_err_and(|e| e.contains("--force-degraded")));
-        assert_eq!(start(Valid(sb(0, 5)), Absent, alone), Ok(Start::Alone(0)));
-        assert_eq!(start(Valid(sb(1, 5)), Absent, alone), Ok(Start::Alone(0)));
+        assert_eq!(start(Valid(sb(0, 5)), Absent, alone), Ok(lone(0)));
+        assert_eq!(start(Valid(sb(1, 5)), Absent, alone), Ok(lone(0)));
         // one: Opening
         assert!(start(Valid(opening(0, 5)), Absent, plain).is_err_and(|e| e.contains("--force-degraded")));
-        assert_eq!(start(Valid(opening(1, 5)), Absent, alone), Ok(Start::Alone(0)));
+        assert_eq!(start(Valid(opening(1, 5)), Absent, alone), Ok(lone(0)));
         // one valid, other blank
         assert!(start(Valid(solo(0, 5)), Blank, plain).is_err_and(|e| e.contains("blank")));
         assert_eq!(start(Valid(solo(0, 5)), Blank, create), Ok(Start::Solo(0)));
@@ -358,11 +481,11 @@ mod tests {
             why.contains("the records of leg `b` cannot be read, and may be newer than those of leg `a`"),
             "{why}"
         );
-        assert_eq!(start(Valid(sb(0, 5)), Unread, alone), Ok(Start::Alone(0)));
+        assert_eq!(start(Valid(sb(0, 5)), Unread, alone), Ok(lone(0)));
         assert_eq!(start(Valid(solo(0, 5)), Unread, plain), Ok(Start::Solo(0)));
         assert!(start(Unread, Unread, plain).is_err_and(|e| e.contains("both legs")));
         for damaged in [Foreign, Unread, Blank] {
-            assert_eq!(start(Valid(sb(0, 5)), damaged, salvage), Ok(Start::Alone(0)));
+            assert_eq!(start(Valid(sb(0, 5)), damaged, salvage), Ok(lone(0)));
             assert_eq!(start(Valid(solo(0, 5)), damaged, salvage), Ok(Start::Solo(0)));
             assert_eq!(start(Foreign, damaged, salvage), Ok(Start::Salvaged));
             assert!(start(Absent, damaged, salvage).is_err(), "the missing one may lead");

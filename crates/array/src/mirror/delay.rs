@@ -23,7 +23,7 @@ use super::lag::Changes;
 use super::op::Part;
 use super::policy::{Ack, Limit};
 use super::quantile::Quantile;
-use super::{Mirror, Tag, WAIT};
+use super::{Mirror, Tag, WAIT, each};
 use nandu_base::{
     ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Ratio, ReqId, Span,
 };
@@ -100,14 +100,15 @@ impl Mirror {
     /// Whether a write of this extent has to join the delay queue of the leg.
     #[inline]
     pub(super) fn is_delayed(&self, leg: usize, at: u64, upto: u64) -> bool {
-        let late = self.paces[leg].delayed && !self.paces[1 - leg].delayed && self.legs[1 - leg].writes;
-        let late = self.is_spared(leg) || late && !self.is_spared(1 - leg);
+        let goes_on =
+            |other: usize| !self.paces[other].delayed && self.legs[other].writes && !self.is_spared(other);
+        let late = self.is_spared(leg) || self.paces[leg].delayed && self.others(leg).any(goes_on);
         late || self.lag[leg].lacks(at, upto) && !self.planted.write_past_queue
     }
 
     /// What the legs say of themselves delays them before they are late.
     pub(super) fn take_hints(&mut self, at: u64, upto: u64, cx: &mut Cx<'_>) {
-        if self.policy.limit != Limit::GcHint || !self.policy.ack.has_limit() || !self.is_pair() {
+        if self.policy.limit != Limit::GcHint || !self.policy.ack.has_limit() || !self.is_whole() {
             return;
         }
         let expects =
@@ -123,7 +124,7 @@ impl Mirror {
     /// A leg with too many writes under way beside the other one is relieved by it.
     pub(super) fn relieve(&mut self, now: Instant) {
         let critical = self.policy.critical_backlog;
-        if critical == 0 || !self.policy.ack.has_limit() || !self.is_pair() {
+        if critical == 0 || !self.policy.ack.has_limit() || !self.is_whole() {
             return;
         }
         let backlog = [0, 1].map(|leg| self.legs[leg].data_writes);
@@ -170,13 +171,12 @@ impl Mirror {
     /// the wait limit (O1-9).
     pub(super) fn start_write_hedge(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
-        let direct = match op.parts {
-            [Part::Flying, Part::Queued] => 0,
-            [Part::Queued, Part::Flying] => 1,
-            _ => return,
-        };
+        if !self.policy.write_hedge || !op.parts.any(Part::Queued) {
+            return;
+        }
+        let Some(direct) = each(op.parts.all(Part::Flying)).next() else { return };
         let usual = self.paces[direct].median.value();
-        if !self.policy.write_hedge || !self.policy.ack.has_limit() || usual == Span::ZERO {
+        if !self.policy.ack.has_limit() || usual == Span::ZERO {
             return;
         }
         self.waits.due.push(Reverse((cx.now + usual + self.limit_after(usual), op.version, i, true)));
@@ -186,8 +186,8 @@ impl Mirror {
     /// No leg has the write yet, and the one that it was sent to is late.
     fn hedge_write(&mut self, i: u32) {
         let op = &self.ops[i as usize];
-        let waits = op.parts.iter().position(|p| *p == Part::Queued);
-        if let Some(leg) = waits.filter(|_| !op.parts.contains(&Part::Done)) {
+        let waits = each(op.parts.all(Part::Queued)).next();
+        if let Some(leg) = waits.filter(|_| !op.parts.any(Part::Done)) {
             self.lag[leg].hurry(op.at);
             self.count.write_hedges += 1;
             self.made_progress = true;
@@ -221,7 +221,7 @@ impl Mirror {
             op.waited = true;
             self.release_serial(i);
             let op = &self.ops[i as usize];
-            if let Some(leg) = op.parts.iter().position(|p| matches!(p, Part::Flying | Part::Queued)) {
+            if let Some(leg) = each(op.parts.open()).next() {
                 self.count.over_limit += 1;
                 self.delay(leg, cx.now);
             }
@@ -249,7 +249,7 @@ impl Mirror {
     /// The leg's share of a write waits in its delay queue.
     pub(super) fn queue_piece(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
         let op = &mut self.ops[i as usize];
-        op.parts[leg] = Part::Queued;
+        op.parts.set(leg, Part::Queued);
         let op = *op;
         self.note_queued(&op);
         let mut piece = op.piece(i, leg);
@@ -271,7 +271,7 @@ impl Mirror {
         for (writer, n) in changes.drain(..) {
             let op = &mut self.ops[writer as usize];
             op.pieces[leg] = op.pieces[leg].checked_add_signed(n).expect("pieces are counted");
-            if op.pieces[leg] == 0 && op.parts[leg] == Part::Queued {
+            if op.pieces[leg] == 0 && op.parts.is(leg, Part::Queued) {
                 complete.push(writer);
             }
         }
@@ -279,8 +279,8 @@ impl Mirror {
         // A piece may be replaced by several parts: only now is it known which operations have none.
         for i in complete.drain(..) {
             let op = &mut self.ops[i as usize];
-            if op.pieces[leg] == 0 && op.parts[leg] == Part::Queued {
-                op.parts[leg] = if op.tries[leg] == LOST { Part::Failed } else { Part::Done };
+            if op.pieces[leg] == 0 && op.parts.is(leg, Part::Queued) {
+                op.parts.set(leg, if op.tries[leg] == LOST { Part::Failed } else { Part::Done });
                 self.settle(i, id, cx);
             }
         }
@@ -401,7 +401,7 @@ impl Mirror {
         if tries <= self.write_retries {
             return;
         }
-        if !self.is_member(1 - leg) {
+        if !self.others(leg).any(|other| self.is_member(other)) {
             self.lose_failed(leg, cx);
         } else if self.holds_alone(leg) {
             self.rest(leg, cx);
@@ -419,8 +419,9 @@ impl Mirror {
         for piece in &gone {
             self.lost.add(piece.start, piece.end);
             self.count.lost_bytes += piece.end - piece.start;
-            if self.is_pair() {
-                self.regions_of(piece.start, piece.end).for_each(|r| self.make_stale(r));
+            if self.is_whole() {
+                let follower = self.follower();
+                self.regions_of(piece.start, piece.end).for_each(|r| self.make_stale(follower, r));
             }
             let op = &mut self.ops[piece.writer as usize];
             if !op.acked {

@@ -16,7 +16,7 @@
 //! answered or came after one.
 
 use super::op::Part;
-use super::{EXPOSE, Mirror};
+use super::{DELAYED, EXPOSE, Mirror, each};
 use nandu_base::{Cx, Instant, Span};
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 struct Record {
     bytes: u64,
     since: Instant,
-    need: [u64; 2],
+    need: [u64; DELAYED],
 }
 
 /// What only one leg has durably.
@@ -60,7 +60,7 @@ impl Exposure {
 
 impl Mirror {
     fn is_exposing(&self) -> bool {
-        self.policy.lists_lost && self.is_pair()
+        self.policy.lists_lost && self.is_whole()
     }
 
     fn exposes(&self, i: u32) -> u64 {
@@ -99,11 +99,10 @@ impl Mirror {
     fn unanswered(&mut self) -> Option<(Instant, Option<usize>)> {
         while let Some(&(since, version, i)) = self.exposure.unanswered.front() {
             let op = &self.ops[i as usize];
-            let lacks = |leg: &usize| matches!(op.parts[*leg], Part::Flying | Part::Queued);
             if op.version == version && op.issued && !op.over && !op.acked {
-                let late = (0..2).find(lacks);
+                let late = each(op.parts.open()).next();
                 if late.is_some() {
-                    return Some((since, late.filter(|leg| op.parts[1 - leg] == Part::Done)));
+                    return Some((since, late.filter(|_| op.parts.any(Part::Done))));
                 }
             }
             self.exposure.unanswered.pop_front();
@@ -149,7 +148,7 @@ impl Mirror {
             return;
         }
         while let Some(&r) = self.exposure.records.front() {
-            if (0..2).any(|leg| !self.legs[leg].flushed(r.need[leg])) {
+            if (0..DELAYED).any(|leg| !self.legs[leg].flushed(r.need[leg])) {
                 break;
             }
             self.exposure.records.pop_front();
@@ -167,7 +166,7 @@ impl Mirror {
         let (front, back) = (self.exposure.records.front().copied(), self.exposure.records.back().copied());
         let wanted = if !self.gated.is_empty() { back } else { front.filter(|_| age.0 >= most.0 / 2) };
         if let Some(r) = wanted {
-            (0..2).for_each(|leg| self.want_flush(leg, r.need[leg], cx));
+            (0..DELAYED).for_each(|leg| self.want_flush(leg, r.need[leg], cx));
         }
         let half = Span(most.0 / 2);
         let next = if age < half { Some(since + half) } else { (age < most).then(|| since + most) };

@@ -1,16 +1,32 @@
 //! The figures of a mirror (spec 6.4): members, marks, records, errors; for a `hetero-mirror` also how the legs keep step, the
 //! delay queues, reads past a late leg, exposure and what is lost.
 
-use super::Mirror;
 use super::leg::Place as Standing;
 use super::ratio::Ratios;
+use super::{MAX_LEGS, Mirror};
 use crate::scrub::Scrubbed;
-use nandu_base::Report;
+use nandu_base::{Figure, Report};
+
+/// The names of a figure that each leg has.
+macro_rules! of_each {
+    ($what:literal) => {
+        [
+            concat!("leg_a_", $what),
+            concat!("leg_b_", $what),
+            concat!("leg_c_", $what),
+            concat!("leg_d_", $what),
+            concat!("leg_e_", $what),
+            concat!("leg_f_", $what),
+            concat!("leg_g_", $what),
+            concat!("leg_h_", $what),
+        ]
+    };
+}
 
 /// What is counted since the counters were reset.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    pub(super) leg_flushes: [u64; 2],
+    pub(super) leg_flushes: [u64; MAX_LEGS],
     pub(super) map_writes: u64,
     pub(super) superblock_writes: u64,
     pub(super) records_mended: u64,
@@ -19,19 +35,19 @@ pub(super) struct Counts {
     pub(super) resync_bytes: u64,
     pub(super) resync_regions: u64,
     pub(super) resync_unreadable: u64,
-    pub(super) read_errors: [u64; 2],
-    pub(super) write_errors: [u64; 2],
+    pub(super) read_errors: [u64; MAX_LEGS],
+    pub(super) write_errors: [u64; MAX_LEGS],
     pub(super) repairs: u64,
     pub(super) solos: u64,
     pub(super) rejoins: u64,
     pub(super) refused: u64,
-    pub(super) reads: [u64; 2],
+    pub(super) reads: [u64; MAX_LEGS],
     pub(super) held_writes: u64,
     pub(super) early_acks: u64,
     pub(super) over_limit: u64,
     pub(super) queued_bytes: u64,
-    pub(super) queue_max: [u64; 2],
-    pub(super) queue_bytes_max: [u64; 2],
+    pub(super) queue_max: [u64; MAX_LEGS],
+    pub(super) queue_bytes_max: [u64; MAX_LEGS],
     pub(super) drained: u64,
     pub(super) drained_pieces: u64,
     pub(super) drained_bytes: u64,
@@ -49,20 +65,27 @@ pub(super) struct Counts {
     pub(super) predeclared: u64,
     pub(super) swaps: u64,
     pub(super) growths: u64,
-    pub(super) depth_waits: [u64; 2],
-    pub(super) timeouts: [u64; 2],
+    pub(super) depth_waits: [u64; MAX_LEGS],
+    pub(super) timeouts: [u64; MAX_LEGS],
+}
+
+/// A figure that each leg has.
+fn count_each(names: [&'static str; MAX_LEGS], counts: &mut [impl Figure], legs: usize, report: &mut Report) {
+    names.into_iter().zip(counts).take(legs).for_each(|(name, count)| report.count(name, count));
 }
 
 impl Mirror {
     /// Every figure, in a stated order.
     pub(super) fn put_figures(&mut self, report: &mut Report) {
-        let member = |leg: usize| u64::from(self.legs[leg].place == Standing::Member);
-        report.put("leg_a_is_member", member(0));
-        report.put("leg_b_is_member", member(1));
+        let legs = self.legs.len();
+        for (leg, name) in self.legs.iter().zip(of_each!("is_member")) {
+            report.put(name, u64::from(leg.place == Standing::Member));
+        }
         report.put("leader_leg", self.leader as u64);
         report.put("active_regions", u64::from(self.regions.in_use()));
         if report.wants_counters() {
-            report.put("stale_regions", self.stale.count());
+            let stale = self.stale.iter().map(|stale| stale.count()).max();
+            report.put("stale_regions", stale.unwrap_or(0));
             report.put("dirty_regions", self.legs[self.leader].map.count_d());
         }
         let c = &mut self.count;
@@ -72,14 +95,10 @@ impl Mirror {
         report.count("superblock_writes", &mut c.superblock_writes);
         report.count("records_repaired", &mut c.records_mended);
         report.count("regions_cleared", &mut c.clears);
-        report.count("leg_a_flushes", &mut c.leg_flushes[0]);
-        report.count("leg_b_flushes", &mut c.leg_flushes[1]);
-        report.count("leg_a_reads", &mut c.reads[0]);
-        report.count("leg_b_reads", &mut c.reads[1]);
-        report.count("leg_a_read_errors", &mut c.read_errors[0]);
-        report.count("leg_b_read_errors", &mut c.read_errors[1]);
-        report.count("leg_a_write_errors", &mut c.write_errors[0]);
-        report.count("leg_b_write_errors", &mut c.write_errors[1]);
+        count_each(of_each!("flushes"), &mut c.leg_flushes, legs, report);
+        count_each(of_each!("reads"), &mut c.reads, legs, report);
+        count_each(of_each!("read_errors"), &mut c.read_errors, legs, report);
+        count_each(of_each!("write_errors"), &mut c.write_errors, legs, report);
         report.count("repairs", &mut c.repairs);
         report.count("resync_bytes", &mut c.resync_bytes);
         report.count("resync_regions", &mut c.resync_regions);
@@ -91,10 +110,8 @@ impl Mirror {
         report.count("regions_predeclared", &mut c.predeclared);
         report.count("leader_changes", &mut c.swaps);
         report.count("growths", &mut c.growths);
-        report.count("leg_a_depth_waits", &mut c.depth_waits[0]);
-        report.count("leg_b_depth_waits", &mut c.depth_waits[1]);
-        report.count("leg_a_timeouts", &mut c.timeouts[0]);
-        report.count("leg_b_timeouts", &mut c.timeouts[1]);
+        count_each(of_each!("depth_waits"), &mut c.depth_waits, legs, report);
+        count_each(of_each!("timeouts"), &mut c.timeouts, legs, report);
         if self.policy.lists_lost {
             self.put_hetero_figures(report);
         }
@@ -106,7 +123,7 @@ impl Mirror {
         let (c, e) = (&mut self.count, &mut self.exposure);
         report.count("early_acks", &mut c.early_acks);
         report.count("writes_over_wait_limit", &mut c.over_limit);
-        let [a, b] = &mut self.paces;
+        let [a, b, ..] = &mut self.paces[..] else { unreachable!("it has two legs") };
         report.put("leg_a_is_delayed", u64::from(a.delayed));
         report.put("leg_b_is_delayed", u64::from(b.delayed));
         report.count("leg_a_delays", &mut a.delays);

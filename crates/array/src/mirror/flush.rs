@@ -12,7 +12,7 @@
 //! cycle begins early and takes every idle region.
 
 use super::region_map::L;
-use super::{CLEAR, Mirror, Phase, at_least};
+use super::{CLEAR, MAX_LEGS, Mirror, Phase, at_least};
 use nandu_base::{Cx, Instant, ReqId};
 
 /// A client's flush that is not answered.
@@ -23,7 +23,7 @@ pub(super) struct Waiting {
     pub(super) version: u64,
     /// The number that each leg must have flushed; zero when the leg does not count, [`LATER`] as long as its queue holds
     /// older writes.
-    pub(super) need: [u64; 2],
+    pub(super) need: [u64; MAX_LEGS],
 }
 
 /// Not known before the delay queue holds nothing older.
@@ -35,13 +35,13 @@ pub(super) struct Clearing {
     /// A timer is set.
     armed: bool,
     /// A cycle is under way: each leg must have flushed this number, and regions used later are left alone.
-    cycle: Option<([u64; 2], Instant)>,
+    cycle: Option<([u64; MAX_LEGS], Instant)>,
 }
 
 impl Mirror {
     /// Whether a flush has to cover the leg.
     fn counts(&self, leg: usize) -> bool {
-        leg == self.leader || self.is_member(leg) || self.proc.pair_rule()
+        self.is_member(leg) || leg == self.leader || self.proc.pair_rule() && self.joining.leg == leg
     }
 
     /// The flush of this leg that covers everything complete so far.
@@ -54,8 +54,8 @@ impl Mirror {
     }
 
     pub(super) fn client_flush(&mut self, id: ReqId, cx: &mut Cx<'_>) {
-        let mut w = Waiting { id, version: self.version, need: [0; 2] };
-        for leg in 0..2 {
+        let mut w = Waiting { id, version: self.version, need: [0; MAX_LEGS] };
+        for leg in 0..self.legs.len() {
             let skipped = self.planted.flush_one_leg && leg != self.leader;
             if self.counts(leg) && !skipped {
                 w.need[leg] = LATER;
@@ -82,8 +82,9 @@ impl Mirror {
         if follower.map.is_settled() || self.planted.flush_without_l {
             return true; // every region in use has its L wanted since its first write
         }
-        self.regions.iter().all(|r| {
-            let flushed = r.busy == 0 && follower.flushed(r.need[self.follower()]);
+        self.regions.iter().all(|slot| {
+            let r = self.regions.get(slot);
+            let flushed = r.busy == 0 && follower.flushed(self.regions.need(slot, self.follower()));
             r.entered > version || flushed || follower.map.is_durable(r.region, L)
         })
     }
@@ -120,7 +121,7 @@ impl Mirror {
         if !self.lag.iter().all(|l| l.is_empty()) || self.flushes.iter().any(|w| w.need.contains(&LATER)) {
             for at in 0..self.flushes.len() {
                 let mut w = self.flushes[at];
-                for leg in 0..2 {
+                for leg in 0..self.legs.len() {
                     if self.counts(leg) {
                         self.cover_leg(&mut w, leg, cx);
                     }
@@ -131,7 +132,7 @@ impl Mirror {
         self.fail_flushes(cx);
         while let Some(&w) = self.flushes.front() {
             let held = self.is_held() && !self.planted.lone_flush_before_solo || !self.lost_is_durable();
-            let covered = (0..2).all(|leg| !self.counts(leg) || self.covers(&w, leg));
+            let covered = (0..self.legs.len()).all(|leg| !self.counts(leg) || self.covers(&w, leg));
             if held || !covered {
                 return;
             }
@@ -163,7 +164,7 @@ impl Mirror {
         self.clearing.armed = false;
         let cutoff = Instant(cx.now.0.saturating_sub(self.bitmap_delay.0));
         self.start_clear(cutoff, cx);
-        if self.is_pair() && !self.is_clearing() {
+        if self.is_whole() && !self.is_clearing() {
             self.arm_clear(cx);
         }
     }
@@ -174,10 +175,10 @@ impl Mirror {
     }
 
     pub(super) fn start_clear(&mut self, cutoff: Instant, cx: &mut Cx<'_>) {
-        if self.clearing.cycle.is_some() || !self.is_pair() {
+        if self.clearing.cycle.is_some() || !self.is_whole() {
             return;
         }
-        let mut need = [0; 2];
+        let mut need = [0; MAX_LEGS];
         let mut at = self.regions.oldest();
         let mut any = false;
         while let Some(slot) = at {
@@ -186,13 +187,15 @@ impl Mirror {
                 break;
             }
             any = true;
-            need = [need[0].max(region.need[0]), need[1].max(region.need[1])];
+            for leg in 0..self.legs.len() {
+                need[leg] = need[leg].max(self.regions.need(slot, leg));
+            }
             at = self.regions.after(slot);
         }
         if !any {
             return;
         }
-        for (leg, &n) in need.iter().enumerate() {
+        for (leg, &n) in need.iter().enumerate().take(self.legs.len()) {
             if self.must_flush_to_clear(leg) {
                 self.want_flush(leg, n, cx);
             }
@@ -201,7 +204,7 @@ impl Mirror {
         self.made_progress = true;
     }
 
-    /// Both legs; one of them does not when a fault is planted.
+    /// All legs; one of them does not when a fault is planted.
     fn must_flush_to_clear(&self, leg: usize) -> bool {
         !(self.planted.clear_after_leader_flush && leg != self.leader
             || self.planted.clear_after_follower_flush && leg == self.leader)
@@ -230,7 +233,8 @@ impl Mirror {
     /// Ends the cycle when both legs have flushed.
     pub(super) fn pump_clear(&mut self, cx: &mut Cx<'_>) {
         let Some((need, cutoff)) = self.clearing.cycle else { return };
-        if (0..2).any(|leg| self.must_flush_to_clear(leg) && !self.legs[leg].flushed(need[leg])) {
+        if (0..self.legs.len()).any(|leg| self.must_flush_to_clear(leg) && !self.legs[leg].flushed(need[leg]))
+        {
             return;
         }
         self.clearing.cycle = None;
@@ -241,9 +245,10 @@ impl Mirror {
             if active.used > cutoff {
                 break;
             }
-            let flushed =
-                |leg: usize| !self.must_flush_to_clear(leg) || self.legs[leg].flushed(active.need[leg]);
-            if flushed(0) && flushed(1) {
+            let flushed = |leg: usize| {
+                !self.must_flush_to_clear(leg) || self.legs[leg].flushed(self.regions.need(slot, leg))
+            };
+            if (0..self.legs.len()).all(flushed) {
                 self.clear_region(active.region);
             }
         }
@@ -253,8 +258,8 @@ impl Mirror {
 
     fn clear_region(&mut self, region: u32) {
         assert!(
-            self.is_pair() && !self.stale.has(region),
-            "clear_needs_both_flushed: region {region} is not equal on both legs"
+            self.is_whole() && !self.is_stale(region),
+            "clear_needs_both_flushed: region {region} is not equal on all legs"
         );
         for leg in &mut self.legs {
             leg.map.unset(region);

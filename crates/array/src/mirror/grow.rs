@@ -17,9 +17,10 @@
 
 use super::admin::refuse;
 use super::layout::{Layout, PAGE, State, Superblock, encode_superblock};
+use super::leg::Leg;
 use super::member::Proc;
 use super::region_map::{Bits, D, L, LegMap};
-use super::{Mirror, Phase, Tag};
+use super::{MAX_LEGS, Mirror, Phase, Tag, least};
 use nandu_base::{
     AdminError, ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Instant, Notice, Op,
     OpenOptions, Payload, ReqId,
@@ -32,7 +33,7 @@ pub(super) enum GrowStep {
     /// 1: what is under way ends.
     Drain,
     /// 1: all of it is flushed.
-    Flush([u64; 2]),
+    Flush,
     /// 1: every mark is cleared.
     Clear,
     /// 1: durably.
@@ -40,7 +41,7 @@ pub(super) enum GrowStep {
     /// 2 and 3: what is written in this stage.
     Write(Stage),
     /// 2 and 3: it is flushed.
-    Written(Stage, [u64; 2]),
+    Written(Stage),
 }
 
 /// What is written, in this order.
@@ -58,14 +59,14 @@ pub(super) enum Stage {
 
 /// What is to become of the mirror.
 struct Plan {
-    layouts: [Layout; 2],
+    layouts: Vec<Layout>,
     capacity: ByteLen,
-    maps: [LegMap; 2],
-    records: [Superblock; 2],
+    maps: Vec<LegMap>,
+    records: Vec<Superblock>,
     /// Pieces of this stage that each leg was sent.
-    sent: [u32; 2],
+    sent: [u32; MAX_LEGS],
     /// Whether one of them is under way.
-    flies: [bool; 2],
+    flies: [bool; MAX_LEGS],
 }
 
 /// A growth, and those who wait for its end.
@@ -110,8 +111,8 @@ impl Mirror {
     }
 
     /// Where records will lie, and how much is served then.
-    fn room(&self, cx: &Cx<'_>) -> ([Layout; 2], ByteLen) {
-        let mut layouts = self.layouts;
+    fn room(&self, cx: &Cx<'_>) -> (Vec<Layout>, ByteLen) {
+        let mut layouts = self.layouts.clone();
         for (leg, layout) in layouts.iter_mut().enumerate() {
             let next = Layout::of(cx.peek.limits(leg as u8).capacity, self.shift);
             // Neither set of records may lie in the other.
@@ -119,11 +120,12 @@ impl Mirror {
                 *layout = next;
             }
         }
-        (layouts, ByteLen(layouts[0].data.0.min(layouts[1].data.0)))
+        let capacity = least(&layouts);
+        (layouts, capacity)
     }
 
     pub(super) fn ask_grow(&mut self, is_equal: bool, cx: &mut Cx<'_>) -> Result<(), AdminError> {
-        if !self.is_pair() || self.stale.count() > 0 || self.proc != Proc::None || !self.lost.is_empty() {
+        if !self.is_whole() || self.lacks_some() || self.proc != Proc::None || !self.lost.is_empty() {
             let why = "the legs are not equal".into();
             return refuse(why, "wait until it is healthy");
         }
@@ -133,7 +135,7 @@ impl Mirror {
         let (_, capacity) = self.room(cx);
         if capacity <= self.limits.capacity {
             let why = format!("its legs have room for {capacity}, and so much is served");
-            return refuse(why, "make both legs longer first, by more than their records take");
+            return refuse(why, "make all legs longer first, by more than their records take");
         }
         (self.growing.is_on, self.growing.is_equal) = (true, is_equal);
         self.swap = None;
@@ -154,11 +156,10 @@ impl Mirror {
                     && !self.is_clearing() =>
             {
                 self.stop_copies(cx);
-                let need = self.legs.each_ref().map(|leg| leg.dirty);
-                (0..2).for_each(|leg| self.want_flush(leg, need[leg], cx));
-                GrowStep::Flush(need)
+                (0..self.legs.len()).for_each(|leg| self.await_cover(leg, cx));
+                GrowStep::Flush
             }
-            GrowStep::Flush(need) if (0..2).all(|leg| self.legs[leg].flushed(need[leg])) => {
+            GrowStep::Flush if self.legs.iter().all(Leg::is_covered) => {
                 self.start_clear(Instant::MAX, cx);
                 GrowStep::Clear
             }
@@ -171,18 +172,15 @@ impl Mirror {
                 GrowStep::Write(Stage::Wipe)
             }
             GrowStep::Write(stage) if self.is_written(stage) => {
-                let mut need = [0; 2];
-                for (leg, need) in need.iter_mut().enumerate() {
+                for leg in 0..self.legs.len() {
                     if self.legs[leg].is_in() {
-                        *need = self.flush_anew(leg, cx);
+                        self.flush_anew(leg, cx);
                     }
                 }
-                GrowStep::Written(stage, need)
+                GrowStep::Written(stage)
             }
             GrowStep::Write(stage) => return self.write_stage(stage, cx),
-            GrowStep::Written(stage, need)
-                if (0..2).all(|leg| !self.legs[leg].is_in() || self.legs[leg].flushed(need[leg])) =>
-            {
+            GrowStep::Written(stage) if self.all_in(Leg::is_covered) => {
                 let first = if self.planted.old_records_first { Stage::Erase } else { Stage::Wipe };
                 match stage {
                     Stage::Wipe if first == Stage::Erase => self.begin_stage(Stage::Erase),
@@ -204,7 +202,7 @@ impl Mirror {
 
     fn begin_stage(&mut self, stage: Stage) -> GrowStep {
         if let Some(plan) = &mut self.growing.plan {
-            plan.sent = [0; 2];
+            plan.sent = [0; MAX_LEGS];
         }
         if stage == Stage::Erase && !self.planted.old_records_first {
             self.phase = Phase::Growing;
@@ -226,21 +224,24 @@ impl Mirror {
         let old_ends = self.layouts.iter().map(|layout| layout.slots[1] + PAGE);
         let unequal_end =
             if self.growing.is_equal { old_ends.max().unwrap_or(was.0).min(capacity.0) } else { capacity.0 };
-        let records = [0, 1].map(|leg| {
+        let record = |leg: usize| {
             let (layout, mut sb) = (&layouts[leg], self.legs[leg].sb);
             sb.begin_opening(fresh, before, self.legs[y].sb.history);
             (sb.leg_bytes, sb.map, sb.lost) = (layout.leg.0, layout.map, layout.lost);
             (sb.served, sb.clean, sb.seq) = (capacity.0, false, sb.seq + 1);
             sb
-        });
-        let maps = [0, 1].map(|leg| {
+        };
+        let records = (0..self.legs.len()).map(record).collect();
+        let map = |leg: usize| {
             let mut map = LegMap::new(layouts[leg].pages, regions);
             map.touch_all();
             let bits = if leg == y { D } else { D | L };
             self.regions_of(was.0, unequal_end).for_each(|region| map.put(region, bits));
             map
-        });
-        self.growing.plan = Some(Plan { layouts, capacity, maps, records, sent: [0; 2], flies: [false; 2] });
+        };
+        let maps = (0..self.legs.len()).map(map).collect();
+        let (sent, flies) = ([0; MAX_LEGS], [false; MAX_LEGS]);
+        self.growing.plan = Some(Plan { layouts, capacity, maps, records, sent, flies });
         true
     }
 
@@ -263,7 +264,7 @@ impl Mirror {
 
     fn is_written(&self, stage: Stage) -> bool {
         let Some(plan) = &self.growing.plan else { return false };
-        (0..2).all(|leg| {
+        (0..self.legs.len()).all(|leg| {
             !self.legs[leg].is_in() || !plan.flies[leg] && plan.sent[leg] == self.pieces(leg, stage)
         })
     }
@@ -271,7 +272,7 @@ impl Mirror {
     /// Sends each leg its next piece, one at a time.
     fn write_stage(&mut self, stage: Stage, cx: &mut Cx<'_>) -> bool {
         let mut any = false;
-        for leg in 0..2 {
+        for leg in 0..self.legs.len() {
             let pieces = self.pieces(leg, stage);
             let Some(plan) = &mut self.growing.plan else { return false };
             let n = plan.sent[leg];
@@ -338,11 +339,12 @@ impl Mirror {
     fn open_larger(&mut self) {
         if let Some(plan) = self.growing.plan.take() {
             let regions = plan.capacity.0.div_ceil(1 << self.shift) as u32;
-            for leg in (0..2).filter(|&leg| plan.layouts[leg] != self.layouts[leg]) {
+            for leg in (0..self.legs.len()).filter(|&leg| plan.layouts[leg] != self.layouts[leg]) {
                 self.legs[leg].move_records(&plan.layouts[leg], regions, plan.records[leg]);
             }
             (self.layouts, self.limits.capacity) = (plan.layouts, plan.capacity);
-            (self.region_count, self.stale) = (regions, Bits::new(regions));
+            self.region_count = regions;
+            self.stale.iter_mut().for_each(|stale| *stale = Bits::new(regions));
         }
         self.phase = Phase::Growing;
         self.start_open();

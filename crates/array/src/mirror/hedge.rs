@@ -12,8 +12,8 @@
 //! A read that goes block by block after an error is not hedged. Cost: one buffer and one copy for each read, and a timer
 //! entry of 24 B until it is due.
 
-use super::op::{Kind, Operation, Part};
-use super::{HEDGE, Mirror};
+use super::op::{Kind, Operation, Part, Parts};
+use super::{HEDGE, Mirror, each};
 use crate::stall::own_buffer;
 use nandu_base::{ByteLen, Cx, Instant, Payload, ReqId, Span};
 use std::cmp::Reverse;
@@ -108,14 +108,14 @@ impl Mirror {
 
     fn hedge(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
-        let free = |leg: &usize| op.parts[*leg] != Part::Flying && op.legs >> leg & 1 == 0;
+        let free = |leg: &usize| !op.parts.is(*leg, Part::Flying) && op.legs >> leg & 1 == 0;
         let (at, upto, version, last) = (op.at, op.upto, op.version, op.upto == op.end);
-        let asked = op.parts.map(|part| part == Part::Flying);
-        if op.flying == 2 {
-            return; // both are asked
+        let asked = op.parts.all(Part::Flying);
+        if usize::from(op.flying) == self.legs.len() {
+            return; // all are asked
         }
-        let other = (0..2).filter(free).find(|&leg| self.is_current(leg, at, upto));
-        (0..2).for_each(|leg| self.legs[leg].silent |= asked[leg]);
+        let other = (0..self.legs.len()).filter(free).find(|&leg| self.is_current(leg, at, upto));
+        each(asked).for_each(|leg| self.legs[leg].silent = true);
         self.count.hedges += 1;
         match other {
             Some(leg) if last => self.read_from(i, leg, cx),
@@ -132,14 +132,14 @@ impl Mirror {
     fn is_elsewhere(&self, i: u32) -> bool {
         let upto = self.alike(i);
         let op = &self.ops[i as usize];
-        let current = |leg: usize| op.parts[leg] != Part::Flying && self.is_current(leg, op.at, upto);
-        current(0) || current(1) || self.lag.iter().any(|lag| lag.holder(op.at, upto).is_some())
+        let current = |leg: usize| !op.parts.is(leg, Part::Flying) && self.is_current(leg, op.at, upto);
+        (0..self.legs.len()).any(current) || self.lag.iter().any(|lag| lag.holder(op.at, upto).is_some())
     }
 
     /// The read goes on as another operation; what was asked ends as a straggler of this one.
     pub(super) fn read_anew(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = self.ops[i as usize];
-        let anew = self.put(Operation { parts: [Part::None; 2], flying: 0, legs: 0, anew: true, ..op });
+        let anew = self.put(Operation { parts: Parts::NONE, flying: 0, legs: 0, anew: true, ..op });
         let old = &mut self.ops[i as usize];
         (old.over, old.parent) = (true, ReqId::NONE);
         self.locks.hand_over(i, anew);

@@ -207,9 +207,9 @@ pub struct HeteroConfig {
     /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.
     #[serde(default = "default_mark_ahead")]
     pub mark_ahead: u32,
-    /// Requests for data in flight at once on each leg. Default [0, 0]: no bound; at most 65535.
+    /// Requests for data in flight at once on each leg, one number for each. Default []: no bound, as 0; at most 65535.
     #[serde(default)]
-    pub leg_queue_depth: [u32; 2],
+    pub leg_queue_depth: Vec<u32>,
 }
 
 fn default_write_batching() -> HoldMode {
@@ -347,12 +347,16 @@ impl HeteroConfig {
             scrub: self.scrub,
             failback: self.failback,
             mark_ahead: self.mark_ahead,
-            leg_queue_depth: self.leg_queue_depth,
+            leg_queue_depth: self.leg_queue_depth.clone(),
             request_timeout: Span::ZERO, // `on_limit` and `hedge_after` are for legs that hang
         }
     }
 
     fn policy(&self) -> Result<Policy, BuildError> {
+        if self.legs.len() != 2 {
+            let why = format!("a hetero-mirror has exactly two legs, not {}", self.legs.len());
+            return Err(BuildError::at("legs", why));
+        }
         let fifo = self.delay_order == DelayOrder::Fifo;
         let bound =
             |key, good: bool, what: String| if good { Ok(()) } else { Err(BuildError::at(key, what)) };

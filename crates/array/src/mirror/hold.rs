@@ -18,7 +18,7 @@
 //! `max_exposed_bytes`.
 
 use super::op::Operation;
-use super::{Mirror, Phase, Proc};
+use super::{MAX_LEGS, Mirror, Phase, Proc};
 use nandu_base::{Cx, Flags, Span};
 
 /// When the delay queue of the follower is kept.
@@ -35,7 +35,7 @@ pub enum Spare {
 /// Who stands still, and what is made of it.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
-    stands: [bool; 2],
+    stands: [bool; MAX_LEGS],
     /// Somebody waits for what is in the queue.
     urgent: bool,
     /// A batch is under way: the newest version of it.
@@ -67,7 +67,7 @@ impl Mirror {
             && leg == self.follower()
             && self.phase == Phase::Running
             && self.proc == Proc::None
-            && self.is_pair()
+            && self.is_whole()
     }
 
     /// A share of this operation joins the queue of the leg: whether somebody waits for it.

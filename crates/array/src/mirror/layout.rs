@@ -87,7 +87,8 @@ fn decode_superblock(bytes: &[u8]) -> Option<Superblock> {
         Some((sb, _)) => sb,
         None => decode_version_1(bytes)?,
     };
-    (sb.members == 2 && (16..=26).contains(&sb.region_shift)).then_some(sb)
+    let legs = 2..=super::MAX_LEGS as u8;
+    (legs.contains(&sb.members) && (16..=26).contains(&sb.region_shift)).then_some(sb)
 }
 
 /// A superblock of version 1: a generation lasted until the next takeover, and nothing was said of an opening.

@@ -10,9 +10,9 @@
 mod load;
 
 use super::decide::Found;
-use super::layout::{Layout, PAGE, Superblock, encode_lost, encode_superblock};
+use super::layout::{Gen, Layout, PAGE, Superblock, encode_lost, encode_superblock};
 use super::region_map::LegMap;
-use super::{Mirror, Tag};
+use super::{MAX_LEGS, Mirror, Tag};
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload, ReqId, TenantId};
 
 /// Page writes or reads under way at once on a leg.
@@ -75,6 +75,10 @@ pub struct Leg {
     wanted: u64,
     /// The flush that covers everything complete so far.
     pub dirty: u64,
+    /// The flush after which it says L no longer, while another leg is out.
+    pub unlist: Option<u64>,
+    /// The flush that the procedure under way waits for.
+    pub awaited: u64,
     /// Its region map.
     pub map: LegMap,
     /// The update of the map under way.
@@ -133,6 +137,8 @@ impl Leg {
             flushing: false,
             wanted: 0,
             dirty: 0,
+            unlist: None,
+            awaited: 0,
             map: LegMap::new(layout.pages, regions),
             map_io: Update::Idle,
             lost_to_write: false,
@@ -170,6 +176,12 @@ impl Leg {
         self.done >= n
     }
 
+    /// Whether the flush is done that the procedure under way waits for.
+    #[inline]
+    pub fn is_covered(&self) -> bool {
+        self.flushed(self.awaited)
+    }
+
     /// Something was written: only a flush issued from now on covers it.
     #[inline]
     pub fn wrote(&mut self) {
@@ -179,7 +191,7 @@ impl Leg {
     /// Forgets what is under way and what was durable (R-RESET). Requests that are not back count on.
     pub fn forget(&mut self) {
         (self.writes, self.silent) = (false, false);
-        self.wanted = 0;
+        (self.wanted, self.unlist) = (0, None);
         self.map_io = Update::Idle;
         self.sb_io = Update::Idle;
         self.loading = 0;
@@ -317,12 +329,27 @@ impl Mirror {
         }
     }
 
-    /// Begins a flush of a leg whose cache holds nobody knows what.
-    pub(super) fn flush_anew(&mut self, leg: usize, cx: &mut Cx<'_>) -> u64 {
+    /// Begins a flush of a leg whose cache holds nobody knows what; the procedure under way waits for it.
+    pub(super) fn flush_anew(&mut self, leg: usize, cx: &mut Cx<'_>) {
         self.legs[leg].wrote();
+        self.await_cover(leg, cx);
+    }
+
+    /// The procedure under way waits until everything complete so far is flushed on a leg.
+    pub(super) fn await_cover(&mut self, leg: usize, cx: &mut Cx<'_>) {
         let n = self.legs[leg].dirty;
+        self.legs[leg].awaited = n;
         self.want_flush(leg, n, cx);
-        n
+    }
+
+    /// Whether every leg that is used passes the test.
+    pub(super) fn all_in(&self, test: impl Fn(&Leg) -> bool) -> bool {
+        self.legs.iter().all(|l| !l.is_in() || test(l))
+    }
+
+    /// Whether every full member passes the test.
+    pub(super) fn all_members(&self, test: impl Fn(&Leg) -> bool) -> bool {
+        self.legs.iter().all(|l| l.place != Place::Member || test(l))
     }
 
     fn record(&mut self, leg: usize, op: Op, at: ByteOffset, payload: Payload, cookie: u64, cx: &mut Cx<'_>) {
@@ -392,10 +419,19 @@ impl Mirror {
 
     /// Writes a leg's superblock with some changes; durable once [`Leg::sb_is_settled`].
     pub(super) fn write_sb(&mut self, leg: usize, change: impl FnOnce(&mut Superblock), cx: &mut Cx<'_>) {
+        // What legs say that are out is what the others must know longest. Of two the leg that rejoins sees to that.
+        let is_out = |l: &&Leg| l.place != Place::Member && l.sb.seq > 0;
+        let mut kept = [Gen::NONE; MAX_LEGS];
+        if self.legs.len() > 2 && self.legs[leg].place == Place::Member {
+            kept.iter_mut()
+                .zip(self.legs.iter().filter(is_out))
+                .for_each(|(kept, l)| *kept = l.sb.generation);
+        }
         let l = &mut self.legs[leg];
         assert!(l.sb_is_settled(), "slot_alternates_after_flush: two superblock updates at once");
         change(&mut l.sb);
-        l.sb.in_force = if l.sb.is_solo() { 1 << l.sb.leg } else { 0b11 };
+        kept.into_iter().for_each(|generation| l.sb.keep(generation));
+        l.sb.in_force = self.in_force;
         l.sb.served = self.limits.capacity.0;
         l.sb.seq += 1;
         l.sb_slot = if self.planted.single_slot { 0 } else { 1 - l.sb_slot };

@@ -8,7 +8,7 @@
 //! reported, never less.
 
 use super::layout::LOST_EXTENTS;
-use super::{Mirror, NONE};
+use super::{DELAYED, Mirror, NONE};
 use nandu_base::{Cx, Flags};
 
 /// Extents in order, none touching another.
@@ -87,7 +87,7 @@ impl Lost {
 pub(super) struct Heal {
     op: u32,
     /// The leg flushes that cover it; then the list is written.
-    need: Option<[u64; 2]>,
+    need: Option<[u64; DELAYED]>,
 }
 
 impl Mirror {
@@ -95,7 +95,7 @@ impl Mirror {
     pub(super) fn start_heal(&mut self, i: u32, cx: &mut Cx<'_>) {
         let mut need = [0, 1].map(|leg: usize| self.legs[leg].dirty);
         if self.planted.lost_cleared_before_flush {
-            need = [0; 2];
+            need = [0; DELAYED];
         }
         for (leg, n) in need.into_iter().enumerate() {
             if self.legs[leg].is_in() {
@@ -112,7 +112,7 @@ impl Mirror {
             let Heal { op, need } = self.heals[at];
             let used = |leg: &usize| self.legs[*leg].is_in() && self.legs[*leg].writes;
             match need {
-                Some(need) if (0..2).filter(used).all(|leg| self.legs[leg].flushed(need[leg])) => {
+                Some(need) if (0..DELAYED).filter(used).all(|leg| self.legs[leg].flushed(need[leg])) => {
                     let (start, end) = (self.ops[op as usize].start, self.ops[op as usize].end);
                     self.lost.remove(start, end);
                     self.legs.iter_mut().filter(|l| l.is_in() && l.writes).for_each(|l| l.want_lost());
@@ -120,7 +120,7 @@ impl Mirror {
                     self.made_progress = true;
                 }
                 None if self.planted.answered_before_lost_cleared
-                    || (0..2).filter(used).all(|leg| self.legs[leg].lost_is_durable()) =>
+                    || (0..DELAYED).filter(used).all(|leg| self.legs[leg].lost_is_durable()) =>
                 {
                     self.heals[at].op = NONE;
                     if self.ops[op as usize].flags.has(Flags::FUA) && self.is_held() {

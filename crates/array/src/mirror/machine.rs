@@ -1,5 +1,6 @@
 //! The mirror as a machine: what the driver calls.
 
+use super::figures::Counts;
 use super::layout::PAGE;
 use super::leg::Place as Standing;
 use super::member::Proc;
@@ -135,7 +136,7 @@ impl Machine for Mirror {
         }
         let map = &self.legs[self.leader].map;
         for region in 0..self.region_count {
-            let (active, stale) = (self.regions.find(region).is_some(), self.stale.has(region));
+            let (active, stale) = (self.regions.find(region).is_some(), self.is_stale(region));
             let marked = map.wanted(region) & D != 0;
             if stale && !marked {
                 return broken("intent_before_data", format!("region {region} is stale without D"));
@@ -170,14 +171,17 @@ impl Machine for Mirror {
 
 impl Advise for Mirror {
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
-        let legs = (0..2u8).filter(|&l| self.legs[usize::from(l)].is_in());
+        let legs = (0..self.legs.len() as u8).filter(|&l| self.legs[usize::from(l)].is_in());
         let spans = legs.map(|l| peek.expected_latency(l, op, offset, len));
         let span = if op == Op::Read { spans.min() } else { spans.max() };
         span.unwrap_or(Span::ZERO)
     }
 
     fn is_busy(&self, peek: &Peek<'_>) -> bool {
-        self.is_held() || (0..2u8).filter(|&l| self.legs[usize::from(l)].is_in()).all(|l| peek.is_busy(l))
+        self.is_held()
+            || (0..self.legs.len() as u8)
+                .filter(|&l| self.legs[usize::from(l)].is_in())
+                .all(|l| peek.is_busy(l))
     }
 
     fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
@@ -197,31 +201,32 @@ impl Members for Mirror {
 
     fn redundancy(&self) -> Option<Redundancy> {
         let (c, leads) = (&self.count, |leg| leg == self.leader);
-        let lacks_nothing = |leg| self.is_member(leg) && (leads(leg) || self.stale.count() == 0);
-        let complete = Children::of(2, lacks_nothing);
-        let absence = match complete.count() {
-            2 => Absence::Follower { leader: self.leader as u8 },
-            _ => Absence::None,
+        let count = self.legs.len();
+        let lacks_nothing = |leg| self.is_member(leg) && (leads(leg) || self.stale[leg].count() == 0);
+        let complete = Children::of(count, lacks_nothing);
+        let absence = match complete.count() as usize == count {
+            true => Absence::Follower { leader: self.leader as u8 },
+            false => Absence::None,
         };
-        let are_members = self.is_member(0) && self.is_member(1);
+        let is_marked = self.lacks_some() || self.legs[self.leader].map.count_d() > 0;
         Some(Redundancy {
             enough: 1,
             complete,
             // A leg that is too far behind for its limits goes on alone too.
-            shaken: c.swaps > 0 || c.timeouts != [0, 0] || c.degrades > 0,
+            shaken: c.swaps > 0 || c.timeouts.iter().any(|&n| n > 0) || c.degrades > 0,
             settles: true,
             absence,
             in_order: true,
-            at_rest: are_members && self.stale.count() == 0 && self.legs[self.leader].map.count_d() == 0,
+            at_rest: self.is_whole() && !is_marked,
             departures: c.solos,
-            ..Redundancy::none(2)
+            ..Redundancy::none(count)
         })
     }
 
     fn maintenance(&self, out: &mut Vec<Maintenance>) {
         let of = self.limits.capacity;
-        let lacking = self.stale.count() << self.shift;
-        if lacking > 0 && self.is_pair() {
+        let lacking = self.lacking().map(|leg| self.stale[leg].count()).max().unwrap_or(0) << self.shift;
+        if lacking > 0 {
             out.push(Maintenance { kind: MaintenanceKind::Resync, left: ByteLen(lacking.min(of.0)), of });
         }
         out.extend(self.scrub.course.maintenance(of));
@@ -242,8 +247,7 @@ impl Members for Mirror {
 
     fn needs_child(&self, child: u8) -> bool {
         let x = usize::from(child);
-        let needs = !self.is_member(1 - x) || self.holds_alone(x);
-        self.phase == Phase::Running && self.is_member(x) && needs
+        self.phase == Phase::Running && self.is_member(x) && !self.can_do_without(x)
     }
 }
 

@@ -49,7 +49,7 @@ impl Mirror {
     /// A client's write of this extent comes.
     pub(super) fn declare_ahead(&mut self, start: u64, end: u64, cx: &mut Cx<'_>) {
         let Some(at) = self.ahead.note(start, end) else { return };
-        if !self.is_pair() || self.proc.is_any() {
+        if !self.is_whole() || self.proc.is_any() {
             return;
         }
         let here = ((end - 1) >> self.shift) as u32;
@@ -57,7 +57,7 @@ impl Mirror {
         let mut region = self.ahead.streams[at].upto.max(here + 1);
         let spare = self.piece_regions as u32 + 1; // for a write that comes meanwhile, and for a resync
         while region < most && self.regions.room() > spare {
-            if self.regions.find(region).is_none() && !self.stale.has(region) {
+            if self.regions.find(region).is_none() && !self.is_stale(region) {
                 self.regions.enter(region, self.version);
                 self.legs[self.leader].map.set(region, D);
                 self.list_on_follower(region..=region);

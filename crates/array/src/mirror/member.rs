@@ -1,16 +1,17 @@
-//! Who is a member: a leg leaves, the other takes Solo. How one rejoins: [`super::join`].
+//! Who is a member: a leg leaves, the others take Solo: they go on without it. How one rejoins: [`super::join`].
 //!
 //! A procedure is a row of steps; each waits for a condition that [`Mirror::run_proc`] looks at whenever something
 //! changed. One procedure runs at a time. The steps carry the numbers of docs/explanation/mirror-protocol.md section 4.
 
 use super::close::CloseStep;
+use super::decide::before;
 use super::grow::GrowStep;
-use super::layout::{Gen, State};
-use super::leg::Place;
-use super::op::{Kind, Part};
+use super::layout::{Gen, State, Superblock};
+use super::leg::{Leg, Place};
+use super::op::{Kind, Parts};
 use super::open::OpenStep;
-use super::region_map::{D, L};
-use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, RESYNC, SCRUB, STALL, WAIT};
+use super::region_map::{Bits, D, L};
+use super::{CLEAR, DELAYED, EXPOSE, HEDGE, Legs, Mirror, Phase, REST, RESYNC, SCRUB, STALL, WAIT, each};
 use nandu_base::{Content, Cx, DeviceEvent, ErrorKind, OpenError, OpenOptions};
 
 /// The procedure under way.
@@ -27,13 +28,15 @@ pub(super) enum Proc {
 /// Take Solo (R-SOLO).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SoloStep {
-    /// What was sent to the survivor comes back.
+    /// What was sent to the survivors comes back.
     Drain,
     /// All of it is flushed there.
-    Flush(u64),
-    /// D of all dirty regions is durable there.
+    Flush,
+    /// D of all dirty regions is durable on the one that leads.
     Map,
-    /// The Solo superblock is.
+    /// Several survivors say durably which generation is to be in force.
+    Announce,
+    /// The superblocks that name the survivors are durable on all of them.
     Record,
 }
 
@@ -41,18 +44,20 @@ pub(super) enum SoloStep {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum JoinStep {
     /// 0: the leg is flushed.
-    Flush(u64),
+    Flush,
     /// 0: its superblock is read.
     Read,
+    /// 0b: several legs in force say durably which generation is to be in force.
+    Renew,
     /// 0: its map is read.
-    Maps(bool),
+    Maps,
     /// 1: D on the leader.
-    Mark(bool),
+    Mark,
     /// 2: D and L on the leg.
     Follow,
     /// 3: its superblock.
     Record,
-    /// 5: the leader's superblock. (4, "L covers D", holds by then.)
+    /// 5: the superblocks of those that were in force. (4, "L covers D", holds by then.)
     Pair,
 }
 
@@ -66,7 +71,7 @@ impl Proc {
     }
     /// Writes that need a new D wait, so that L(x) covers D(y) when the pair begins.
     pub(super) fn holds_new_regions(self) -> bool {
-        matches!(self, Proc::Join(step) if step >= JoinStep::Mark(false))
+        matches!(self, Proc::Join(step) if step >= JoinStep::Mark)
     }
     /// The superblock that makes the joining leg count for flushes was issued.
     pub(super) fn pair_rule(self) -> bool {
@@ -95,19 +100,27 @@ impl Mirror {
     fn next_proc(&mut self, cx: &mut Cx<'_>) -> bool {
         match self.phase {
             Phase::Running => {
-                let x = self.follower();
-                let leg = &mut self.legs[x];
-                let ready = leg.back && !leg.is_in() && leg.in_flight == 0 && cx.peek.is_open(x as u8);
-                if ready {
+                let is_ready = |leg: &usize| {
+                    let l = &self.legs[*leg];
+                    l.back && !l.is_in() && l.in_flight == 0 && cx.peek.is_open(*leg as u8)
+                };
+                let ready = self.others(self.leader).find(is_ready);
+                if let Some(x) = ready {
+                    let leg = &mut self.legs[x];
                     leg.back = false;
                     leg.place = Place::Joining;
                     leg.forget();
-                    let n = self.flush_anew(x, cx);
-                    self.proc = Proc::Join(JoinStep::Flush(n));
-                } else if !leg.is_in() && !leg.back && self.opened_after_join {
-                    self.not_created(OpenError::Gone { device: self.names[x].clone() }, cx);
+                    self.flush_anew(x, cx);
+                    self.joining.leg = x;
+                    self.proc = Proc::Join(JoinStep::Flush);
+                } else if self.opened_after_join {
+                    let gone =
+                        self.others(self.leader).find(|&x| !self.legs[x].is_in() && !self.legs[x].back);
+                    if let Some(x) = gone {
+                        self.not_created(OpenError::Gone { device: self.names[x].clone() }, cx);
+                    }
                 }
-                ready
+                ready.is_some()
             }
             Phase::Closing if self.close_waits() => false,
             Phase::Closing => {
@@ -127,10 +140,26 @@ impl Mirror {
         }
     }
 
-    /// Whether a leg holds data that the other one lacks: the leader, while any region is stale.
+    /// Whether a leg holds data that every other one lacks: the leader, while some region is stale on each.
     #[inline]
     pub(super) fn holds_alone(&self, leg: usize) -> bool {
-        leg == self.leader && self.stale.count() > 0
+        let is_level = |other: usize| self.legs[other].place != Place::Out && self.stale[other].count() == 0;
+        leg == self.leader && !self.others(leg).any(is_level)
+    }
+
+    /// Whether a leg may lead when `leg` leaves: a full member that lacks nothing.
+    pub(super) fn may_lead(&self, heir: usize, leg: usize) -> bool {
+        let is_level = self.stale[heir].count() == 0 || self.planted.promote_half_joined;
+        heir != leg && self.legs[heir].place == Place::Member && is_level
+    }
+
+    /// Whether the others can serve without this leg.
+    pub(super) fn can_do_without(&self, leg: usize) -> bool {
+        let can_go_on = |other: usize| match leg == self.leader {
+            true => self.may_lead(other, leg),
+            false => self.legs[other].place == Place::Member,
+        };
+        self.others(leg).any(can_go_on)
     }
 
     /// A leg is lost, or failed to write or flush.
@@ -152,29 +181,45 @@ impl Mirror {
     }
 
     fn go_on_without(&mut self, leg: usize, cx: &mut Cx<'_>) {
-        let s = 1 - leg;
-        let lacks = self.holds_alone(leg) && !self.planted.promote_half_joined;
-        if self.legs[s].place != Place::Member || lacks {
+        if !self.can_do_without(leg) {
             self.fail(cx); // no_promotion_while_half_joined
             return;
         }
         if leg == self.leader {
-            self.stale.clear();
+            let wanted = self.swap_to.take().filter(|&heir| self.may_lead(heir, leg));
+            let heir = wanted.or_else(|| self.others(leg).find(|&heir| self.may_lead(heir, leg)));
+            self.leader = heir.expect("the others can do without it");
+            self.stale[self.leader].clear();
         }
-        self.leader = s;
-        self.mark_all_stale();
-        self.stop_clear();
-        self.stop_copies(cx);
-        self.proc = match self.proc {
-            // The returning leg had not been written to: the survivor is still Solo.
-            Proc::Join(step) if step < JoinStep::Record => Proc::None,
-            _ => Proc::Solo(SoloStep::Drain),
+        let was_joining = match self.proc {
+            Proc::Join(step) => Some((self.joining.leg, step)),
+            _ => None,
         };
+        // One that was joining while a member leaves does so later.
+        let later = was_joining.map(|(x, _)| x).filter(|&x| x != leg);
+        if let Some(x) = later {
+            (self.legs[x].place, self.legs[x].back) = (Place::Out, true);
+            self.legs[x].forget();
+        }
+        self.mark_all_stale();
+        for out in [Some(leg), later].into_iter().flatten() {
+            self.lacks_marked(out);
+        }
+        self.stop_clear();
+        // The returning leg had not been written to: the others say already that they go on without it.
+        let is_said = was_joining
+            .is_some_and(|(x, step)| x == leg && step < JoinStep::Record && step != JoinStep::Renew);
+        if !is_said || self.members().count_ones() < 2 {
+            self.stop_copies(cx); // what is under way ends before the survivors go on
+        }
+        self.proc = if is_said { Proc::None } else { Proc::Solo(SoloStep::Drain) };
         self.map_moved = true;
         self.exposure.reset();
         self.ops.iter_mut().for_each(|op| op.exposed = 0);
-        self.forget_lag(leg, cx);
-        self.drop_parts(leg, cx);
+        for out in [Some(leg), later].into_iter().flatten() {
+            self.forget_lag(out, cx);
+            self.drop_parts(out, cx);
+        }
         self.stop_growing(cx);
     }
 
@@ -187,10 +232,22 @@ impl Mirror {
         (self.paces[leg].pressed, self.paces[leg].stuck, self.no_trim[leg]) = (false, false, false);
     }
 
-    /// Marks reset (R-RESET): the leg that left lacks, as far as anybody knows, every region in use.
+    /// Where another leg lacks data a region has no place among the active ones, and nobody knows what of it this leg had flushed.
+    fn lacks_marked(&mut self, leg: usize) {
+        let mut next = self.next_stale(0);
+        while let Some(region) = next {
+            self.stale[leg].set(region);
+            next = self.next_stale(region + 1);
+        }
+    }
+
+    /// Marks reset (R-RESET): a leg that is out lacks, as far as anybody knows, every region in use.
     fn mark_all_stale(&mut self) {
-        for active in self.regions.iter() {
-            self.stale.set(active.region);
+        for slot in self.regions.iter() {
+            let region = self.regions.get(slot).region;
+            for leg in (0..self.legs.len()).filter(|&leg| self.legs[leg].place != Place::Member) {
+                self.stale[leg].set(region);
+            }
         }
         while let Some(slot) = self.regions.oldest() {
             let region = self.regions.get(slot).region;
@@ -204,12 +261,12 @@ impl Mirror {
         self.proc = Proc::None;
         self.let_go();
         self.stop_growing(cx);
-        for leg in 0..2 {
+        for leg in 0..self.legs.len() {
             self.forget_lag(leg, cx);
         }
         for i in 0..self.ops.len() as u32 {
             let op = &mut self.ops[i as usize];
-            (op.parts, op.pieces) = ([Part::None; 2], [0; 2]);
+            (op.parts, op.pieces) = (Parts::NONE, [0; DELAYED]);
             let waits_for_data = op.kind == Kind::Read && op.flying > 0;
             if op.kind == Kind::Free || op.over || waits_for_data {
                 continue;
@@ -230,7 +287,8 @@ impl Mirror {
             cx.finish(id);
         }
         if self.opened_after_join {
-            return self.not_created(OpenError::Gone { device: self.names[self.follower()].clone() }, cx);
+            let gone = self.others(self.leader).find(|&x| !self.legs[x].is_in()).unwrap_or(self.follower());
+            return self.not_created(OpenError::Gone { device: self.names[gone].clone() }, cx);
         }
         if phase == Phase::Closing {
             self.phase = Phase::Closing;
@@ -263,7 +321,7 @@ impl Mirror {
         self.intent_wait.clear();
         self.solo_wait.clear();
         self.regions.clear();
-        self.stale.clear();
+        self.stale.iter_mut().for_each(Bits::clear);
         self.repairs.clear();
         self.copy_wait.clear();
         self.gated.clear();
@@ -288,54 +346,111 @@ impl Mirror {
 
     fn run_solo(&mut self, step: SoloStep, cx: &mut Cx<'_>) -> bool {
         let s = self.leader;
-        match step {
-            SoloStep::Drain
-                if self.legs[s].sb_is_settled()
-                    && (self.planted.solo_before_drain
-                        || self.legs[s].data_writes == 0 && self.lag[s].is_empty()) =>
-            {
-                let n = self.flush_anew(s, cx);
-                self.proc = Proc::Solo(SoloStep::Flush(n));
+        let drains = !self.planted.solo_before_drain;
+        let is_drained = |m: &Mirror| {
+            m.all_members(|l| l.data_writes == 0) && each(m.members()).all(|leg| m.lag[leg].is_empty())
+        };
+        let next = match step {
+            SoloStep::Drain if self.all_members(Leg::sb_is_settled) && (!drains || is_drained(self)) => {
+                each(self.members()).for_each(|leg| self.flush_anew(leg, cx));
+                SoloStep::Flush
             }
-            SoloStep::Flush(n) if self.legs[s].flushed(n) || self.planted.solo_before_drain => {
+            SoloStep::Flush if self.all_members(Leg::is_covered) || !drains => {
                 self.declare_on_leader(true);
                 if !self.lost.is_empty() {
                     self.legs[s].want_lost();
                 }
-                self.proc = Proc::Solo(SoloStep::Map);
+                SoloStep::Map
             }
-            SoloStep::Map if self.legs[s].map_is_settled() => {
-                self.write_solo(s, cx);
-                self.proc = Proc::Solo(SoloStep::Record);
+            SoloStep::Map if self.legs[s].map_is_settled() => self.go_solo(self.members(), cx),
+            SoloStep::Announce if self.all_members(Leg::sb_is_settled) => {
+                self.record_members(self.members(), cx);
+                SoloStep::Record
             }
-            SoloStep::Record if self.legs[s].sb_is_settled() => {
+            SoloStep::Record if self.all_members(Leg::sb_is_settled) => {
                 self.proc = Proc::None;
                 self.declare_on_leader(false);
                 self.count.solos += 1;
                 self.map_moved = true; // writes that wait go on
                 self.made_progress = true;
                 self.answer_fua(cx);
+                return true;
             }
             _ => return false,
-        }
+        };
+        self.proc = Proc::Solo(next);
         true
     }
 
-    /// D of the leader is exactly what the other leg lacks. A leg that was the follower keeps its L until its Solo superblock
-    /// is durable: a start that is cut must not find neither L nor the list of lost data.
+    /// D of the leader is exactly what some other leg lacks. A leg that was a follower keeps its L until it says durably that it
+    /// leads: a start that is cut must not find neither L nor the list of lost data.
     pub(super) fn declare_on_leader(&mut self, keep_l: bool) {
         let keep = if keep_l { L } else { 0 };
         let map = &mut self.legs[self.leader].map;
         let set: Vec<u32> = map.any().collect();
         for region in set {
-            if !self.stale.has(region) {
+            if !self.stale.iter().any(|stale| stale.has(region)) {
                 map.put(region, 0);
             }
         }
-        let mut next = self.stale.next(0);
+        let mut next = self.next_stale(0);
         while let Some(region) = next {
+            let map = &mut self.legs[self.leader].map;
             map.put(region, D | map.wanted(region) & keep);
-            next = self.stale.next(region + 1);
+            next = self.next_stale(region + 1);
+        }
+    }
+
+    /// The numbers of these legs in the records, one bit each.
+    pub(super) fn numbers(&self, legs: Legs) -> u64 {
+        each(legs).fold(0, |all, leg| all | 1 << self.legs[leg].sb.leg)
+    }
+
+    /// Writes that `legs` go on without the others, under a fresh generation: one leg at once, several in two phases, for
+    /// what one of them says must not be taken for an old copy after a cut.
+    pub(super) fn go_solo(&mut self, legs: Legs, cx: &mut Cx<'_>) -> SoloStep {
+        assert!(
+            self.planted.solo_before_drain || each(legs).all(|leg| self.legs[leg].data_writes == 0),
+            "solo_after_drain_and_flush"
+        );
+        self.in_force = self.numbers(legs);
+        if legs.count_ones() == 1 {
+            self.write_solo(self.leader, cx);
+            return SoloStep::Record;
+        }
+        let sb = &self.legs[self.leader].sb;
+        self.parted = if sb.state == State::Opening { sb.base } else { sb.generation };
+        self.announce(legs, self.leader, State::Solo, cx);
+        SoloStep::Announce
+    }
+
+    /// First phase: `legs` say which generation is to be in force, and which one they had. Its history is that of leg `y`.
+    pub(super) fn announce(&mut self, legs: Legs, y: usize, state: State, cx: &mut Cx<'_>) {
+        let common = before(each(legs).map(|leg| &self.legs[leg].sb));
+        let keeps = self.planted.opening_keeps_gen && state == State::Opening;
+        let fresh = if keeps { common } else { self.fresh_gen(y, state, cx.now) };
+        let (history, leader) = (self.legs[y].sb.history, self.legs[self.leader].sb.leg);
+        for leg in each(legs) {
+            let says = |sb: &mut Superblock| {
+                sb.begin_opening(fresh, common, history);
+                sb.leader = leader;
+            };
+            self.write_sb(leg, says, cx);
+        }
+    }
+
+    /// Second phase: `legs` are in force.
+    pub(super) fn record_members(&mut self, legs: Legs, cx: &mut Cx<'_>) {
+        let parted = self.parted;
+        for leg in each(legs) {
+            if self.planted.one_survivor_records && leg != self.leader {
+                continue;
+            }
+            let says = |sb: &mut Superblock| {
+                sb.end_opening();
+                (sb.base, sb.clean) = (parted, false);
+            };
+            self.write_sb(leg, says, cx);
         }
     }
 

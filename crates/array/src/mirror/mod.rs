@@ -1,4 +1,4 @@
-//! `mirror` and `hetero-mirror`: two legs with the same data.
+//! `mirror` and `hetero-mirror`: legs with the same data, two to eight of a `mirror` and two of a `hetero-mirror`.
 //!
 //! **The algorithm** (docs/explanation/mirror-protocol.md sections 1 to 5). One leg leads: its content decides after a crash. Before
 //! data of a region goes to any leg, the leader durably says D "the legs may differ here" (R-INTENT); writes that wait
@@ -99,6 +99,20 @@ use region_map::Bits;
 use regions::Regions;
 use std::collections::VecDeque;
 
+/// Most legs of a mirror.
+pub const MAX_LEGS: usize = 8;
+/// Legs whose writes may be delayed: those of a `hetero-mirror`, which has two.
+const DELAYED: usize = 2;
+
+/// Legs, one bit each, by their places in the stack file.
+pub type Legs = u8;
+
+/// The numbers of the legs in `legs`, in order.
+#[inline]
+fn each(legs: Legs) -> impl Iterator<Item = usize> + Clone {
+    (0..MAX_LEGS).filter(move |leg| legs >> leg & 1 != 0)
+}
+
 /// Marks no operation.
 const NONE: u32 = u32::MAX;
 /// The timer that clears D.
@@ -147,7 +161,7 @@ impl Tag {
             6 => Tag::Drain,
             _ => Tag::Grow,
         };
-        (tag, (cookie >> 40 & 1) as usize, cookie as u32)
+        (tag, (cookie >> 40 & 0xFF) as usize, cookie as u32)
     }
 }
 
@@ -173,8 +187,8 @@ pub struct Mirror {
     limits: Limits,
     policy: Policy,
     maintenance: Maintenance,
-    names: [String; 2],
-    layouts: [Layout; 2],
+    names: Vec<String>,
+    layouts: Vec<Layout>,
     planted: Planted,
     seed: u64,
     /// Region size as a power of two.
@@ -195,14 +209,20 @@ pub struct Mirror {
     phase: Phase,
     proc: Proc,
     how: OpenOptions,
-    /// A start tells the driver only once the other leg has joined.
+    /// A start tells the driver only once the other legs have joined.
     opened_after_join: bool,
-    /// Two blank legs that are equal become a set.
+    /// Blank legs that are equal become a set.
     equal_so_far: bool,
-    legs: [Leg; 2],
+    legs: Vec<Leg>,
     leader: usize,
-    /// Regions where the other leg lacks data: the follower under resync, or the leg that is out.
-    stale: Bits,
+    /// The numbers of the legs in force, by the records that were written last.
+    in_force: u64,
+    /// What a leg may say that is out and returns by marks, over an opening of the others.
+    parted: Gen,
+    /// The leg that joins.
+    joining: join::Joining,
+    /// Regions where each leg lacks data that the leader has: a follower under resync, or a leg that is out.
+    stale: Vec<Bits>,
     regions: Regions,
     locks: Locks,
     ops: Vec<Operation>,
@@ -224,13 +244,13 @@ pub struct Mirror {
     /// Number of the newest write.
     version: u64,
     /// What each leg lacks, and how it fares as a writer.
-    lag: [Lag; 2],
-    paces: [Pace; 2],
+    lag: Vec<Lag>,
+    paces: Vec<Pace>,
     waits: Waits,
     hedges: hedge::Hedges,
     stalls: Stalls,
     /// Legs that do not know trims.
-    no_trim: [bool; 2],
+    no_trim: [bool; MAX_LEGS],
     /// Room that is used again: changes of pieces, and operations without any.
     changes: lag::Changes,
     complete: Vec<u32>,
@@ -241,9 +261,10 @@ pub struct Mirror {
     gated: VecDeque<u32>,
     scrub: scrub::Scrub,
     ahead: mark_ahead::MarkAhead,
-    outbox: [outbox::Outbox; 2],
-    /// A planned swap of the roles.
+    outbox: Vec<outbox::Outbox>,
+    /// A planned swap of the roles, and the leg that is to lead.
     swap: Option<admin::Swap>,
+    swap_to: Option<usize>,
     growing: grow::Growing,
     /// What was said of its health last.
     told: Health,
@@ -264,13 +285,15 @@ impl Mirror {
         config: &MirrorConfig,
         policy: Policy,
         cx: &BuildContext<'_>,
-        layouts: [Layout; 2],
+        layouts: Vec<Layout>,
         planted: Planted,
     ) -> Mirror {
         let shift = config.region_size.0.trailing_zeros() as u8;
-        let (a, b) = (&cx.children[0], &cx.children[1]);
-        let capacity = ByteLen(layouts[0].data.0.min(layouts[1].data.0));
-        let max_io = ByteLen(a.max_io.0.min(b.max_io.0));
+        let count = layouts.len();
+        let below = &cx.children[..count];
+        let most = |of: fn(&Limits) -> u32| below.iter().map(of).max().unwrap_or(0);
+        let capacity = least(&layouts);
+        let max_io = ByteLen(below.iter().map(|l| l.max_io.0).min().unwrap_or(0));
         let region_count = capacity.0.div_ceil(1 << shift) as u32;
         let name_hash = crc32c::crc32c(cx.name.as_bytes());
         let blank = |leg: usize| Superblock {
@@ -278,7 +301,7 @@ impl Mirror {
             strict: !policy.fast_flush,
             leg_bytes: layouts[leg].leg.0,
             served: capacity.0,
-            members: 2,
+            members: count as u8,
             region_shift: shift,
             map: layouts[leg].map,
             lost: layouts[leg].lost,
@@ -287,22 +310,19 @@ impl Mirror {
         Mirror {
             limits: Limits {
                 capacity,
-                align: a.align.max(b.align),
-                preferred: a.preferred.max(b.preferred),
+                align: most(|l| l.align),
+                preferred: most(|l| l.preferred),
                 max_io,
-                dma_align: a.dma_align.max(b.dma_align),
-                depth: a.depth.min(b.depth),
+                dma_align: most(|l| l.dma_align),
+                depth: below.iter().map(|l| l.depth).min().unwrap_or(0),
                 erase_unit: None,
                 program_order: false,
                 // What one leg alone has acknowledged may be lost: the leader decides after a cut.
-                volatile_cache: a.volatile_cache || b.volatile_cache || policy.ack != policy::Ack::Both,
+                volatile_cache: below.iter().any(|l| l.volatile_cache) || policy.ack != policy::Ack::Both,
                 areas: Vec::new(),
             },
-            names: [config.legs[0].clone(), config.legs[1].clone()],
-            legs: [
-                Leg::new(&layouts[0], region_count, blank(0)),
-                Leg::new(&layouts[1], region_count, blank(1)),
-            ],
+            names: config.legs.clone(),
+            legs: (0..count).map(|leg| Leg::new(&layouts[leg], region_count, blank(leg))).collect(),
             layouts,
             planted,
             seed: cx.seed ^ u64::from(name_hash) << 32,
@@ -314,7 +334,7 @@ impl Mirror {
             depth: config.resync_depth,
             rate: config.resync_rate.0,
             read_policy: config.read_policy,
-            last_read: 1,
+            last_read: count - 1,
             write_retries: config.write_retries,
             initial_sync: config.initial_sync,
             phase: Phase::Closed,
@@ -323,8 +343,11 @@ impl Mirror {
             opened_after_join: false,
             equal_so_far: false,
             leader: 0,
-            stale: Bits::new(region_count),
-            regions: Regions::new(config.max_dirty_regions + 1),
+            in_force: 0,
+            parted: Gen::NONE,
+            joining: join::Joining::default(),
+            stale: (0..count).map(|_| Bits::new(region_count)).collect(),
+            regions: Regions::new(config.max_dirty_regions + 1, count),
             locks: Locks::new(Pass {
                 writes: planted.two_writes_in_flight,
                 copies: planted.copy_without_lock,
@@ -342,12 +365,12 @@ impl Mirror {
             repairs: VecDeque::new(),
             copy_wait: Vec::new(),
             version: 0,
-            lag: [Lag::default(), Lag::default()],
-            paces: [Pace::new(), Pace::new()],
+            lag: (0..count).map(|_| Lag::default()).collect(),
+            paces: vec![Pace::new(); count],
             waits: Waits::new(policy.quantile),
             hedges: hedge::Hedges::default(),
             stalls: Stalls::new(config.request_timeout, STALL),
-            no_trim: [false; 2],
+            no_trim: [false; MAX_LEGS],
             changes: Vec::new(),
             complete: Vec::new(),
             exposure: Exposure::default(),
@@ -355,8 +378,9 @@ impl Mirror {
             gated: VecDeque::new(),
             scrub: scrub::Scrub::default(),
             ahead: mark_ahead::MarkAhead::default(),
-            outbox: Default::default(),
+            outbox: (0..count).map(|_| outbox::Outbox::default()).collect(),
             swap: None,
+            swap_to: None,
             growing: grow::Growing::default(),
             told: Health::Healthy,
             maintenance: config.maintenance(),
@@ -371,15 +395,55 @@ impl Mirror {
         }
     }
 
+    /// The first leg that does not lead: of two, the other one.
     #[inline]
     fn follower(&self) -> usize {
-        1 - self.leader
+        usize::from(self.leader == 0)
     }
 
-    /// Whether both legs are full members.
+    /// All legs but this one.
     #[inline]
-    fn is_pair(&self) -> bool {
-        self.legs[0].place == Standing::Member && self.legs[1].place == Standing::Member
+    fn others(&self, leg: usize) -> impl Iterator<Item = usize> + use<> {
+        (0..self.legs.len()).filter(move |&other| other != leg)
+    }
+
+    /// The legs that are full members, one bit each.
+    #[inline]
+    fn members(&self) -> Legs {
+        self.legs
+            .iter()
+            .enumerate()
+            .fold(0, |legs, (leg, l)| legs | Legs::from(l.place == Standing::Member) << leg)
+    }
+
+    /// Whether all legs are full members.
+    #[inline]
+    fn is_whole(&self) -> bool {
+        self.legs.iter().all(|l| l.place == Standing::Member)
+    }
+
+    /// Whether some leg lacks data of the region.
+    #[inline]
+    fn is_stale(&self, region: u32) -> bool {
+        self.stale.iter().any(|stale| stale.count() > 0 && stale.has(region))
+    }
+
+    /// Whether some leg lacks data, out or not.
+    #[inline]
+    fn lacks_some(&self) -> bool {
+        self.stale.iter().any(|stale| stale.count() > 0)
+    }
+
+    /// The members that lack data.
+    #[inline]
+    fn lacking(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.legs.len())
+            .filter(|&leg| self.stale[leg].count() > 0 && self.legs[leg].place == Standing::Member)
+    }
+
+    /// The first region from `from` on where some leg lacks data.
+    fn next_stale(&self, from: u32) -> Option<u32> {
+        self.stale.iter().filter_map(|stale| stale.next(from)).min()
     }
 
     /// First and last region of an extent that is not empty.
@@ -393,7 +457,7 @@ impl Mirror {
     /// told again from an older copy: the time, what the leg said before, and what it is about to say.
     fn fresh_gen(&self, leg: usize, state: State, now: Instant) -> Gen {
         let sb = &self.legs[leg].sb;
-        let epoch = self.legs[0].sb.generation.epoch.max(self.legs[1].sb.generation.epoch) + 1;
+        let epoch = self.legs.iter().map(|l| l.sb.generation.epoch).max().unwrap_or(0) + 1;
         let mut rng = Rng::new(self.seed)
             .fork(sb.generation.tag ^ sb.seq << 1 ^ u64::from(sb.leg))
             .fork(epoch)
@@ -447,7 +511,7 @@ impl Mirror {
                 let mut moved = true;
                 while moved {
                     moved = false;
-                    for leg in 0..2 {
+                    for leg in 0..self.legs.len() {
                         moved |= self.pump_map(leg, cx);
                         moved |= self.pump_sb(leg, cx);
                     }
@@ -458,7 +522,7 @@ impl Mirror {
                     self.retry_fua(cx);
                 }
                 self.next_serial(cx);
-                for leg in 0..2 {
+                for leg in 0..self.legs.len() {
                     self.pump_drain(leg, cx);
                 }
                 self.pump_heals(cx);
@@ -476,6 +540,11 @@ impl Mirror {
             }
         }
     }
+}
+
+/// What the smallest of legs has room for.
+fn least(layouts: &[Layout]) -> ByteLen {
+    layouts.iter().map(|layout| layout.data).min().unwrap_or(ByteLen::ZERO)
 }
 
 /// The later of a time that may be unset and `now`.

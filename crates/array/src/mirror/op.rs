@@ -1,6 +1,7 @@
 //! Operations on extents: what is under way, and how far each leg has come with it.
 
 use super::lag::Piece;
+use super::{DELAYED, Legs, MAX_LEGS};
 use nandu_base::{ByteLen, Flags, Instant, IoError, Op, Payload, ReqId, TenantId};
 
 /// What an operation does.
@@ -10,11 +11,12 @@ pub(super) enum Kind {
     Read,
     /// Write, trim or write-zeroes.
     Write,
-    /// Both legs are compared.
+    /// The legs are compared.
     Scrub,
-    /// From leg to leg: a resync, or the repair of what could not be read.
+    /// From leg to legs: a resync, or the repair of what could not be read.
     Copy {
-        from: usize,
+        from: u8,
+        to: Legs,
         repair: bool,
     },
 }
@@ -31,6 +33,67 @@ pub(super) enum Part {
     Failed,
 }
 
+/// The shares of all legs: one bit for each in the state that it is in, none for [`Part::None`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Parts {
+    queued: Legs,
+    flying: Legs,
+    done: Legs,
+    failed: Legs,
+}
+
+impl Parts {
+    /// No leg has one.
+    pub(super) const NONE: Parts = Parts { queued: 0, flying: 0, done: 0, failed: 0 };
+
+    /// The legs whose share is in this state.
+    #[inline]
+    pub(super) fn all(self, part: Part) -> Legs {
+        match part {
+            Part::None => !(self.queued | self.flying | self.done | self.failed),
+            Part::Queued => self.queued,
+            Part::Flying => self.flying,
+            Part::Done => self.done,
+            Part::Failed => self.failed,
+        }
+    }
+
+    /// Whether some leg's share is in this state.
+    #[inline]
+    pub(super) fn any(self, part: Part) -> bool {
+        self.all(part) != 0
+    }
+
+    /// Whether this leg's share is in this state.
+    #[inline]
+    pub(super) fn is(self, leg: usize, part: Part) -> bool {
+        self.all(part) >> leg & 1 != 0
+    }
+
+    /// The legs that have not answered.
+    #[inline]
+    pub(super) fn open(self) -> Legs {
+        self.queued | self.flying
+    }
+
+    /// A leg's share is in this state from now on.
+    #[inline]
+    pub(super) fn set(&mut self, leg: usize, part: Part) {
+        let bit = 1 << leg;
+        self.queued &= !bit;
+        self.flying &= !bit;
+        self.done &= !bit;
+        self.failed &= !bit;
+        match part {
+            Part::None => {}
+            Part::Queued => self.queued |= bit,
+            Part::Flying => self.flying |= bit,
+            Part::Done => self.done |= bit,
+            Part::Failed => self.failed |= bit,
+        }
+    }
+}
+
 /// Something under way on an extent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operation {
@@ -45,10 +108,11 @@ pub(super) struct Operation {
     /// The piece under way.
     pub(super) at: u64,
     pub(super) upto: u64,
-    pub(super) parts: [Part; 2],
-    pub(super) tries: [u8; 2],
-    /// Legs that take this trim as write-zeroes; for reads, legs that failed it. One bit each.
-    pub(super) legs: u8,
+    pub(super) parts: Parts,
+    pub(super) tries: [u8; MAX_LEGS],
+    /// Legs that take this trim as write-zeroes; for reads, legs that failed it; of a scrub, legs that failed the part under way, or that are
+    /// written.
+    pub(super) legs: Legs,
     /// Child requests that are not back.
     pub(super) flying: u8,
     /// Whether the piece was sent.
@@ -68,8 +132,8 @@ pub(super) struct Operation {
     /// When it was issued, and when the first leg had it; zero when that one had it from its delay queue.
     pub(super) sent: Instant,
     pub(super) first: Instant,
-    /// Pieces in the delay queue of each leg.
-    pub(super) pieces: [u32; 2],
+    /// Pieces in the delay queue of each leg, where there are any: only writes of two legs are delayed.
+    pub(super) pieces: [u32; DELAYED],
     /// Bytes that count as exposed.
     pub(super) exposed: u64,
     pub(super) cause: TenantId,
@@ -89,8 +153,8 @@ impl Operation {
             end,
             at: start,
             upto: end,
-            parts: [Part::None; 2],
-            tries: [0; 2],
+            parts: Parts::NONE,
+            tries: [0; MAX_LEGS],
             legs: 0,
             flying: 0,
             issued: false,
@@ -102,7 +166,7 @@ impl Operation {
             version: 0,
             sent: Instant::ZERO,
             first: Instant::ZERO,
-            pieces: [0; 2],
+            pieces: [0; DELAYED],
             exposed: 0,
             cause: TenantId::SYSTEM,
             error: None,

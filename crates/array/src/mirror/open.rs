@@ -6,31 +6,30 @@
 //! Two blank legs become a set in the same steps that replace a lost leg: the first takes Solo, the second rejoins
 //! blank.
 
-use super::decide::{Found, Start, common, decide};
+use super::decide::{Found, Members, Start, before, decide};
 use super::layout::{Gen, Layout, State, Superblock};
-use super::leg::Place;
+use super::leg::{Leg, Place};
 use super::lost::Lost;
 use super::member::{Proc, stores};
 use super::region_map::{D, L};
-use super::{Mirror, Phase};
+use super::{Mirror, Phase, each};
 use crate::member::InitialSync;
-use crate::member::record::HISTORY;
-use nandu_base::{ByteLen, Cx, DeviceEvent, Gone, Instant, Notice, OpenError, Rng};
+use nandu_base::{ByteLen, Cx, DeviceEvent, Gone, Instant, Notice, OpenError, OpenOptions, Rng};
 
 /// Steps of a start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OpenStep {
     /// Stragglers come back.
     Begin,
-    /// Both legs flush: after a process died their caches hold what a cut could still remove.
-    Flush([u64; 2]),
+    /// All legs flush: after a process died their caches hold what a cut could still remove.
+    Flush,
     /// Superblocks are read.
     Superblocks,
     /// Maps are read.
     Maps(Start),
     /// The dirty set is durable.
     Settle(Start),
-    /// Both legs say durably that a pair is being opened.
+    /// Several legs say durably which generation is to be in force.
     Announce(Start),
     /// The superblocks under which requests are served are durable.
     Record(Start),
@@ -43,31 +42,32 @@ impl Mirror {
     }
 
     pub(super) fn run_open(&mut self, step: OpenStep, cx: &mut Cx<'_>) -> bool {
-        let all = |test: &dyn Fn(usize) -> bool| (0..2).all(|l| !self.legs[l].is_in() || test(l));
         let next = match step {
             OpenStep::Begin if self.legs.iter().all(|l| l.in_flight == 0) => self.open_begin(cx),
-            OpenStep::Flush(need) if all(&|l| self.legs[l].flushed(need[l])) => {
-                for leg in 0..2 {
+            OpenStep::Flush if self.all_in(Leg::is_covered) => {
+                for leg in 0..self.legs.len() {
                     if self.legs[leg].is_in() {
                         self.load_sb(leg, cx);
                     }
                 }
                 Ok(OpenStep::Superblocks)
             }
-            OpenStep::Superblocks if all(&|l| self.legs[l].loading == 0) => self.open_decide(cx),
-            OpenStep::Maps(start) if all(&|l| self.legs[l].loading == 0) => self.open_maps(start, cx),
-            OpenStep::Settle(start) if all(&|l| self.legs[l].map_is_settled()) => match start {
-                Start::Pair(leader) if !self.planted.opening_in_one_phase => {
-                    Ok(self.open_announce(leader, cx))
+            OpenStep::Superblocks if self.all_in(|l| l.loading == 0) => self.open_decide(cx),
+            OpenStep::Maps(start) if self.all_in(|l| l.loading == 0) => self.open_maps(start, cx),
+            OpenStep::Settle(start) if self.all_in(Leg::map_is_settled) => match start {
+                Start::Pair(members) if !self.planted.opening_in_one_phase => {
+                    self.in_force = self.numbers(members.legs);
+                    self.announce(members.legs, self.leader, State::Opening, cx);
+                    Ok(OpenStep::Announce(start))
+                }
+                Start::Alone(members) if members.legs.count_ones() > 1 => {
+                    self.go_solo(members.legs, cx);
+                    Ok(OpenStep::Announce(start))
                 }
                 _ => Ok(self.open_record(start, cx)),
             },
-            OpenStep::Announce(start) if all(&|l| self.legs[l].sb_is_settled()) => {
-                Ok(self.open_record(start, cx))
-            }
-            OpenStep::Record(start)
-                if all(&|l| self.legs[l].sb_is_settled()) || self.planted.serve_before_solo =>
-            {
+            OpenStep::Announce(start) if self.all_in(Leg::sb_is_settled) => Ok(self.open_record(start, cx)),
+            OpenStep::Record(start) if self.all_in(Leg::sb_is_settled) || self.planted.serve_before_solo => {
                 self.open_serve(start, cx);
                 return true;
             }
@@ -84,25 +84,25 @@ impl Mirror {
         self.forget_work(cx);
         self.locks.clear();
         self.leader = 0;
-        let mut need = [0; 2];
-        for (leg, need) in need.iter_mut().enumerate() {
+        for leg in 0..self.legs.len() {
             let right_size = cx.peek.limits(leg as u8).capacity >= self.layouts[leg].leg;
             let l = &mut self.legs[leg];
             l.forget();
             l.place = Place::Out;
             l.back = false;
+            l.awaited = 0;
             if cx.peek.is_open(leg as u8) && !l.failed && right_size {
                 l.place = Place::Opening;
                 if !self.planted.no_flush_at_open {
-                    *need = self.flush_anew(leg, cx);
+                    self.flush_anew(leg, cx);
                 }
             }
         }
-        Ok(OpenStep::Flush(need))
+        Ok(OpenStep::Flush)
     }
 
     fn open_decide(&mut self, cx: &mut Cx<'_>) -> Result<OpenStep, OpenError> {
-        let mut found = [Found::Absent; 2];
+        let mut found = vec![Found::Absent; self.legs.len()];
         for (leg, found) in found.iter_mut().enumerate() {
             if self.legs[leg].is_in() {
                 *found = self.legs[leg].found(stores(cx));
@@ -114,37 +114,31 @@ impl Mirror {
         let mut how = self.how;
         how.alone |= self.planted.start_pair_alone;
         let start = decide(&found, &self.names, how).map_err(|error| self.located(error, &found))?;
-        if let Start::Pair(y) | Start::Solo(y) | Start::Alone(y) = start
-            && self.legs[y].sb.served > self.limits.capacity.0
+        let members = match start {
+            Start::Pair(members) | Start::Alone(members) => Some(members),
+            Start::Solo(leader) => Some(Members { leader, legs: 1 << leader }),
+            Start::Fresh | Start::Salvaged => None,
+        };
+        if let Some(Members { leader, .. }) = members
+            && self.legs[leader].sb.served > self.limits.capacity.0
         {
-            let (served, capacity) = (ByteLen(self.legs[y].sb.served), self.limits.capacity);
+            let (served, capacity) = (ByteLen(self.legs[leader].sb.served), self.limits.capacity);
             let why = format!("the mirror served {served}, and its legs have room for {capacity} now");
-            return Err(OpenError::Refused { why, remedy: "give both legs their size again".into() });
+            let remedy = format!("give {} legs their size again", self.all_in_words());
+            return Err(OpenError::Refused { why, remedy });
         }
         match start {
-            Start::Pair(leader) => {
-                self.leader = leader;
-                self.load_maps(0, cx);
-                self.load_maps(1, cx);
-            }
-            Start::Solo(y) | Start::Alone(y) => {
-                self.leader = y;
-                // Who is told to start without an old leg leaves it alone until it is added.
-                let is_given_up = found[1 - y].is_given_up(how);
-                let left = is_given_up || matches!((start, found[1 - y]), (Start::Alone(_), Found::Valid(_)));
-                if is_given_up {
-                    cx.event(DeviceEvent::Notice(Notice::Gone(1 - y as u8, Gone::Leg)));
-                }
-                let is_there = !matches!(found[1 - y], Found::Absent | Found::Unread);
-                self.set_aside(1 - y, is_there && !left);
-                self.load_maps(y, cx);
+            Start::Pair(members) | Start::Alone(members) => self.begin_with(members, start, &found, how, cx),
+            Start::Solo(y) => {
+                self.in_force = 1 << self.legs[y].sb.leg;
+                self.begin_with(Members { leader: y, legs: 1 << y }, start, &found, how, cx);
             }
             Start::Fresh => {
-                self.set_aside(1, true);
+                (1..self.legs.len()).for_each(|leg| self.set_aside(leg, true));
                 self.found_set(cx.now);
             }
             Start::Salvaged => {
-                self.set_aside(1, false);
+                (1..self.legs.len()).for_each(|leg| self.set_aside(leg, false));
                 self.found_set(cx.now);
                 cx.event(DeviceEvent::Notice(Notice::Gone(0, Gone::Set)));
             }
@@ -152,8 +146,46 @@ impl Mirror {
         Ok(OpenStep::Maps(start))
     }
 
+    /// Reads the maps of `members`, which begin; the others rejoin later, if they are there.
+    fn begin_with(
+        &mut self,
+        members: Members,
+        start: Start,
+        found: &[Found],
+        how: OpenOptions,
+        cx: &mut Cx<'_>,
+    ) {
+        self.leader = members.leader;
+        // A leg that has left and says the generation of before returns by marks, over any number of starts without it.
+        let sb = self.legs[members.leader].sb;
+        let was_joining = |leg: usize| {
+            let is_out = members.legs >> leg & 1 == 0;
+            matches!(&found[leg], Found::Valid(own) if is_out && own.generation == sb.generation)
+        };
+        self.parted = match (0..found.len()).any(was_joining) {
+            true => sb.generation,
+            false if sb.state == State::Opening => Gen::NONE,
+            false => sb.base,
+        };
+        for leg in each(!members.legs).take_while(|&leg| leg < found.len()) {
+            // Who is told to start without an old leg leaves it alone until it is added.
+            let is_given_up = found[leg].is_given_up(how);
+            let left = is_given_up || matches!((start, found[leg]), (Start::Alone(_), Found::Valid(_)));
+            if is_given_up {
+                cx.event(DeviceEvent::Notice(Notice::Gone(leg as u8, Gone::Leg)));
+            }
+            let is_there = !matches!(found[leg], Found::Absent | Found::Unread);
+            self.set_aside(leg, is_there && !left);
+        }
+        each(members.legs).for_each(|leg| self.load_maps(leg, cx));
+    }
+
+    fn all_in_words(&self) -> &'static str {
+        if self.legs.len() == 2 { "both" } else { "all" }
+    }
+
     /// Says where the records of a leg are that holds something else, or cannot be read.
-    fn located(&self, error: OpenError, found: &[Found; 2]) -> OpenError {
+    fn located(&self, error: OpenError, found: &[Found]) -> OpenError {
         let strange = found.iter().position(|found| matches!(found, Found::Foreign | Found::Unread));
         let place = |why: String, leg: usize| {
             let [first, second] = self.layouts[leg].slots;
@@ -170,7 +202,7 @@ impl Mirror {
         }
     }
 
-    /// The other leg rejoins later, if it is there.
+    /// A leg rejoins later, if it is there.
     fn set_aside(&mut self, x: usize, there: bool) {
         self.legs[x].place = Place::Out;
         self.legs[x].forget();
@@ -217,46 +249,71 @@ impl Mirror {
             let is_clean = self.initial_sync == InitialSync::AssumeClean || self.how.assume_clean;
             self.equal_so_far = is_clean && start == Start::Fresh;
             if !self.equal_so_far {
-                (0..self.region_count).for_each(|r| self.stale.set(r));
+                self.others(y).for_each(|leg| self.lacks_all(leg));
             }
             self.declare_on_leader(true);
             return Ok(OpenStep::Settle(start));
         }
         self.open_lost(cx)?;
-        let was_leader = self.legs[y].sb.leader == self.legs[y].sb.leg;
         let unknown = |bits| if stored { bits } else { 0 };
-        self.legs[y].map.loaded(unknown(if was_leader { D } else { D | L }));
-        if matches!(start, Start::Alone(_)) && !was_leader && self.policy.lists_lost {
-            self.give_up_listed(y);
-        } else if matches!(start, Start::Alone(_)) && !was_leader && self.legs[y].map.any_l() {
-            let why = format!("leg `{}` was not resynced when it was last used", self.names[y]);
-            return Err(OpenError::Refused { why, remedy: "add the other leg, which holds the data".into() });
-        }
-        if let Start::Pair(_) = start {
-            self.legs[1 - y].map.loaded(unknown(D | L));
-        }
-        for leg in [y, 1 - y] {
-            let believed = !(self.planted.dirty_from_one_map && leg == y && start == Start::Pair(y));
-            if self.legs[leg].is_in() && believed {
-                self.legs[leg].map.any().for_each(|r| self.stale.set(r));
+        let says_so = |m: &Mirror, leg: usize| m.legs[leg].sb.leader == m.legs[leg].sb.leg;
+        for leg in 0..self.legs.len() {
+            if self.legs[leg].is_in() {
+                let otherwise = if leg == y && says_so(self, leg) { D } else { D | L };
+                self.legs[leg].map.loaded(unknown(otherwise));
             }
         }
+        let was_leader = says_so(self, y);
+        if matches!(start, Start::Alone(_)) && !was_leader && self.policy.lists_lost {
+            self.give_up_listed(y);
+        } else if matches!(start, Start::Alone(_)) && !was_leader {
+            self.leader = self.heir_of_a_start()?;
+        }
+        let y = self.leader;
+        for leg in 0..self.legs.len() {
+            let believed = !(self.planted.dirty_from_one_map && leg == y && matches!(start, Start::Pair(_)));
+            if self.legs[leg].is_in() && believed {
+                let named: Vec<u32> = self.legs[leg].map.any().collect();
+                let others = self.others(y);
+                others.for_each(|other| named.iter().for_each(|&region| self.stale[other].set(region)));
+            }
+        }
+        if !was_leader && self.legs.len() > 2 {
+            // Only the map of the leader that is missing knew where other legs differ. Of two legs the other one is that leader.
+            self.others(y).for_each(|leg| self.lacks_all(leg));
+        }
         self.declare_on_leader(true);
-        if let (Start::Pair(_), false) = (start, self.planted.union_on_leader_only) {
-            let map = &mut self.legs[1 - y].map;
-            let mut next = self.stale.next(0);
-            while let Some(region) = next {
-                map.put(region, D | L);
-                next = self.stale.next(region + 1);
+        for leg in self.others(y) {
+            if self.legs[leg].is_in() && !self.planted.union_on_leader_only {
+                let map = &mut self.legs[leg].map;
+                let mut next = self.stale[leg].next(0);
+                while let Some(region) = next {
+                    map.put(region, D | L);
+                    next = self.stale[leg].next(region + 1);
+                }
             }
         }
         Ok(OpenStep::Settle(start))
     }
 
+    /// A leg lacks everything, as far as anybody knows.
+    pub(super) fn lacks_all(&mut self, leg: usize) {
+        (0..self.region_count).for_each(|region| self.stale[leg].set(region));
+    }
+
+    /// Of legs that are told to go on without the one that led, the one that leads: it must have been resynced.
+    fn heir_of_a_start(&self) -> Result<usize, OpenError> {
+        let mut used = (0..self.legs.len()).filter(|&leg| self.legs[leg].is_in());
+        used.find(|&leg| !self.legs[leg].map.any_l()).ok_or_else(|| {
+            let why = format!("leg `{}` was not resynced when it was last used", self.names[self.leader]);
+            OpenError::Refused { why, remedy: "add the other leg, which holds the data".into() }
+        })
+    }
+
     /// What was lost before is lost still, whichever leg says so.
     fn open_lost(&mut self, cx: &mut Cx<'_>) -> Result<(), OpenError> {
         self.lost = Lost::default();
-        for leg in 0..2 {
+        for leg in 0..self.legs.len() {
             if !self.legs[leg].is_in() || !self.legs[leg].names_lost() {
                 continue;
             }
@@ -297,53 +354,47 @@ impl Mirror {
         }
     }
 
-    /// The fresh generation of a pair, the one that both legs had, and their history.
-    fn opening_of(&self, y: usize, now: Instant) -> (Gen, Gen, [Gen; HISTORY]) {
-        let before = common(&self.legs[0].sb, &self.legs[1].sb).expect("a pair has a generation in common");
-        let fresh =
-            if self.planted.opening_keeps_gen { before } else { self.fresh_gen(y, State::Opening, now) };
-        (fresh, before, self.legs[y].sb.history)
-    }
-
-    /// First phase: both legs say which generation is to be in force, and which one they had.
-    fn open_announce(&mut self, y: usize, cx: &mut Cx<'_>) -> OpenStep {
-        let (fresh, before, history) = self.opening_of(y, cx.now);
-        for leg in 0..2 {
-            self.write_sb(leg, |sb| sb.begin_opening(fresh, before, history), cx);
-        }
-        OpenStep::Announce(Start::Pair(y))
-    }
-
     /// What each leg says from now on; for a pair the second phase.
     fn open_record(&mut self, start: Start, cx: &mut Cx<'_>) -> OpenStep {
         let strict = !self.policy.fast_flush;
         match start {
             Start::Pair(_) if self.planted.served_while_opening => {}
-            Start::Pair(y) => {
+            Start::Pair(members) => {
+                if self.planted.opening_in_one_phase {
+                    self.in_force = self.numbers(members.legs);
+                }
                 let now = cx.now;
-                let at_once = self.planted.opening_in_one_phase.then(|| self.opening_of(y, now));
-                for leg in 0..2 {
-                    self.write_sb(
-                        leg,
-                        |sb| {
-                            if let Some((fresh, before, history)) = at_once {
-                                sb.begin_opening(fresh, before, history);
-                            }
-                            sb.end_opening();
-                            (sb.clean, sb.strict, sb.together) = (false, strict, now.0);
-                        },
-                        cx,
-                    );
+                let common = before(each(members.legs).map(|leg| &self.legs[leg].sb));
+                let fresh = self.planted.opening_in_one_phase.then(|| {
+                    let history = self.legs[self.leader].sb.history;
+                    (self.fresh_gen(self.leader, State::Opening, now), common, history)
+                });
+                let (parted, is_whole) = (self.parted, members.legs.count_ones() as usize == self.legs.len());
+                for leg in each(members.legs) {
+                    let says = |sb: &mut Superblock| {
+                        if let Some((fresh, common, history)) = fresh {
+                            sb.begin_opening(fresh, common, history);
+                        }
+                        sb.end_opening();
+                        (sb.clean, sb.strict) = (false, strict);
+                        if is_whole {
+                            sb.together = now.0;
+                        } else {
+                            sb.base = parted;
+                        }
+                    };
+                    self.write_sb(leg, says, cx);
                 }
             }
+            Start::Alone(members) if members.legs.count_ones() > 1 => self.record_members(members.legs, cx),
+            Start::Alone(members) => drop(self.go_solo(members.legs, cx)),
             Start::Solo(y) => {
                 let sb = &self.legs[y].sb;
                 if sb.clean || sb.strict != strict {
                     self.write_sb(y, |sb| (sb.clean, sb.strict) = (false, strict), cx);
                 }
             }
-            Start::Alone(y) => self.write_solo(y, cx),
-            Start::Fresh | Start::Salvaged => self.write_solo(0, cx),
+            Start::Fresh | Start::Salvaged => drop(self.go_solo(1, cx)),
         }
         OpenStep::Record(start)
     }

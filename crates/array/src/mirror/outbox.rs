@@ -47,7 +47,7 @@ impl Mirror {
 
     /// What waits for a leg that is out ends there.
     pub(super) fn empty_outboxes(&mut self, cx: &mut Cx<'_>) {
-        for leg in 0..2 {
+        for leg in 0..self.legs.len() {
             while !self.legs[leg].is_in() {
                 let Some(id) = self.outbox[leg].waits.pop_front() else { break };
                 self.outbox[leg].sent += 1;

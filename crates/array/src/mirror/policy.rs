@@ -17,7 +17,7 @@ pub struct Maintenance {
     /// Regions declared ahead of a sequential writer.
     pub mark_ahead: u32,
     /// Requests for data in flight at once on each leg; zero for no bound.
-    pub leg_queue_depth: [u32; 2],
+    pub leg_queue_depth: [u32; super::MAX_LEGS],
 }
 
 /// When a write is acknowledged that does not say FUA.

@@ -11,7 +11,7 @@ use super::config::ReadPolicy;
 use super::layout::PAGE;
 use super::leg::Place;
 use super::op::Part;
-use super::{Mirror, Tag};
+use super::{Legs, Mirror, Tag, each};
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, IoError, Op, ReqId, Span};
 
 impl Mirror {
@@ -69,8 +69,8 @@ impl Mirror {
     /// As far as what the legs lack is the same.
     pub(super) fn alike(&self, i: u32) -> u64 {
         let op = &self.ops[i as usize];
-        let upto = op.upto.min(self.lag[0].border(op.at)).min(self.lag[1].border(op.at));
-        match self.stale.count() > 0 {
+        let upto = self.lag.iter().fold(op.upto, |upto, lag| upto.min(lag.border(op.at)));
+        match self.lacks_some() {
             true => upto.min(((op.at >> self.shift) + 1) << self.shift),
             false => upto,
         }
@@ -100,41 +100,43 @@ impl Mirror {
         }
         leg == self.leader
             || self.planted.read_before_resync
-            || self.stale.count() == 0
-            || self.regions_of(start, end).all(|r| !self.stale.has(r))
+            || self.stale[leg].count() == 0
+            || self.regions_of(start, end).all(|r| !self.stale[leg].has(r))
     }
 
-    /// The leg to read: one that is current and has not failed this read.
+    /// The leg to read: of those that are current and have not failed this read, one that answers, if there is any.
     fn choose(&self, i: u32, cx: &Cx<'_>) -> Option<usize> {
         let op = &self.ops[i as usize];
-        let can = |leg: usize| op.legs >> leg & 1 == 0 && self.is_current(leg, op.at, op.upto);
-        match (can(self.leader), can(self.follower())) {
-            (false, false) => None,
-            (true, false) => Some(self.leader),
-            (false, true) => Some(self.follower()),
-            (true, true) if self.legs[0].silent != self.legs[1].silent => {
-                Some(usize::from(self.legs[0].silent))
-            }
-            (true, true) => Some(self.route(op.at, op.upto, cx)),
+        let can = |leg: &usize| op.legs >> leg & 1 == 0 && self.is_current(*leg, op.at, op.upto);
+        let legs = (0..self.legs.len()).filter(can).fold(0, |legs: Legs, leg| legs | 1 << leg);
+        let loud =
+            each(legs).filter(|&leg| !self.legs[leg].silent).fold(0, |legs: Legs, leg| legs | 1 << leg);
+        let legs = if loud != 0 { loud } else { legs };
+        match legs.count_ones() {
+            0 | 1 => each(legs).next(),
+            _ => Some(self.route(legs, op.at, op.upto, cx)),
         }
     }
 
-    fn route(&self, at: u64, upto: u64, cx: &Cx<'_>) -> usize {
+    /// The one of these legs that the policy takes.
+    fn route(&self, legs: Legs, at: u64, upto: u64, cx: &Cx<'_>) -> usize {
         let expected =
             |leg: usize| cx.peek.expected_latency(leg as u8, Op::Read, ByteOffset(at), ByteLen(upto - at));
-        let is_busy = |leg: usize| cx.peek.is_busy(leg as u8);
+        let is_busy = |leg: usize| usize::from(cx.peek.is_busy(leg as u8));
+        let count = self.legs.len();
         let cost = |leg: usize| {
             let l = &self.legs[leg];
             let (busy, latency, queue) = match self.read_policy {
-                ReadPolicy::Leader => (false, Span::ZERO, 0),
+                ReadPolicy::Leader => (0, Span::ZERO, 0),
                 ReadPolicy::Balanced => (is_busy(leg), expected(leg), l.reads),
-                ReadPolicy::RoundRobin => (self.last_read == leg, Span::ZERO, 0),
-                ReadPolicy::ShortestQueue => (false, Span::ZERO, l.reads),
-                ReadPolicy::LatencyAware => (false, expected(leg), l.reads),
+                // The one after the last one comes first.
+                ReadPolicy::RoundRobin => ((leg + count - 1 - self.last_read) % count, Span::ZERO, 0),
+                ReadPolicy::ShortestQueue => (0, Span::ZERO, l.reads),
+                ReadPolicy::LatencyAware => (0, expected(leg), l.reads),
             };
             (busy, latency, queue, leg != self.leader)
         };
-        if cost(0) < cost(1) { 0 } else { 1 }
+        each(legs).min_by_key(|&leg| cost(leg)).expect("there are several")
     }
 
     pub(super) fn read_from(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
@@ -145,7 +147,7 @@ impl Mirror {
         let first = op.flying == 0;
         let op = &mut self.ops[i as usize];
         op.flying += 1;
-        op.parts[leg] = Part::Flying;
+        op.parts.set(leg, Part::Flying);
         let draft = Draft {
             op: Op::Read,
             flags: op.flags,
@@ -166,8 +168,10 @@ impl Mirror {
     }
 
     pub(super) fn read_back(&mut self, id: ReqId, leg: usize, i: u32, cx: &mut Cx<'_>) {
-        let left = std::mem::replace(&mut self.ops[i as usize].parts[leg], Part::None) != Part::Flying;
-        let asks_other = self.ops[i as usize].parts[1 - leg] == Part::Flying;
+        let parts = &mut self.ops[i as usize].parts;
+        let left = !parts.is(leg, Part::Flying);
+        parts.set(leg, Part::None);
+        let asks_other = parts.any(Part::Flying);
         if left && asks_other {
             return;
         }
@@ -202,11 +206,10 @@ impl Mirror {
     fn read_good(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
         let (at, upto) = (op.at, op.upto);
-        for leg in 0..2 {
-            if op.legs >> leg & 1 != 0 && self.is_member(leg) {
+        for leg in each(op.legs) {
+            if self.is_member(leg) {
                 self.repairs.push_back(super::copy::Repair { leg, at, upto });
                 self.made_progress = true;
-                break;
             }
         }
         let op = &mut self.ops[i as usize];

@@ -1,7 +1,7 @@
 //! The regions in use: at most `max_dirty_regions` of them, found by a small chained table, the idle ones in order of use.
 //!
 //! A region is *busy* while a write or copy inside it is under way, then *idle* until its D bit is cleared. Each keeps,
-//! for both legs, the number of the leg flush that will cover its last write. RAM: 64 B for each active region.
+//! for each leg, the number of the leg flush that will cover its last write. RAM: 48 B for each active region, and 8 B for each of its legs.
 
 use nandu_base::Instant;
 
@@ -14,8 +14,6 @@ pub struct Active {
     pub region: u32,
     /// Writes and copies under way.
     pub busy: u32,
-    /// The leg flush that covers its last write, for each leg.
-    pub need: [u64; 2],
     /// When it became idle.
     pub used: Instant,
     /// The last write before it got its slot.
@@ -29,6 +27,9 @@ pub struct Active {
 #[derive(Debug)]
 pub struct Regions {
     slots: Vec<Active>,
+    /// The leg flush that covers the last write, for each slot and leg.
+    needs: Vec<u64>,
+    legs: usize,
     free: Vec<u32>,
     heads: Vec<u32>,
     shift: u32,
@@ -38,13 +39,12 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// Room for `most` regions.
-    pub fn new(most: u32) -> Regions {
+    /// Room for `most` regions of `legs` legs.
+    pub fn new(most: u32, legs: usize) -> Regions {
         let buckets = (most * 2).next_power_of_two();
         let empty = Active {
             region: 0,
             busy: 0,
-            need: [0; 2],
             used: Instant::ZERO,
             entered: 0,
             chain: NIL,
@@ -53,6 +53,8 @@ impl Regions {
         };
         Regions {
             slots: vec![empty; most as usize],
+            needs: vec![0; most as usize * legs],
+            legs,
             free: (0..most).rev().collect(),
             heads: vec![NIL; buckets as usize],
             shift: 32 - buckets.trailing_zeros(),
@@ -87,10 +89,16 @@ impl Regions {
         &self.slots[slot as usize]
     }
 
-    /// The region in `slot`, to change.
+    /// The flush of this leg that covers the last write in the region in `slot`.
     #[inline]
-    pub fn get_mut(&mut self, slot: u32) -> &mut Active {
-        &mut self.slots[slot as usize]
+    pub fn need(&self, slot: u32, leg: usize) -> u64 {
+        self.needs[slot as usize * self.legs + leg]
+    }
+
+    /// From now on it is this one.
+    #[inline]
+    pub fn set_need(&mut self, slot: u32, leg: usize, need: u64) {
+        self.needs[slot as usize * self.legs + leg] = need;
     }
 
     /// Slots that are free.
@@ -128,7 +136,6 @@ impl Regions {
         self.slots[at as usize] = Active {
             region,
             busy: 0,
-            need: [0; 2],
             used: Instant::ZERO,
             entered: version,
             chain: self.heads[bucket],
@@ -136,6 +143,8 @@ impl Regions {
             newer: NIL,
         };
         self.heads[bucket] = at;
+        let needs = at as usize * self.legs;
+        self.needs[needs..needs + self.legs].fill(0);
         at
     }
 
@@ -201,18 +210,14 @@ impl Regions {
         (newer != NIL).then_some(newer)
     }
 
-    /// Every region in use, in the order of its slot.
-    pub fn iter(&self) -> impl Iterator<Item = &Active> + '_ {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter(|(at, s)| self.find(s.region) == Some(*at as u32))
-            .map(|(_, s)| s)
+    /// The slots of all regions in use, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.slots.len() as u32).filter(|&at| self.find(self.slots[at as usize].region) == Some(at))
     }
 
     /// Forgets every region.
     pub fn clear(&mut self) {
-        *self = Regions::new(self.slots.len() as u32);
+        *self = Regions::new(self.slots.len() as u32, self.legs);
     }
 }
 
@@ -225,7 +230,7 @@ mod tests {
     #[test]
     fn the_table_agrees_with_a_plain_model() {
         let mut rng = Rng::new(4);
-        let mut regions = Regions::new(16);
+        let mut regions = Regions::new(16, 2);
         let mut model: BTreeMap<u32, u32> = BTreeMap::new();
         let mut idle: Vec<u32> = Vec::new();
         for step in 0..20_000 {

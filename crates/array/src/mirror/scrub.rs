@@ -25,7 +25,7 @@ use super::copy::Repair;
 use super::layout::PAGE;
 use super::op::{Kind, Operation, Part};
 use super::region_map::D;
-use super::{Mirror, Phase, SCRUB, Tag};
+use super::{Legs, Mirror, Phase, SCRUB, Tag, each};
 use crate::locks::Claim;
 use crate::scrub::{Course, PATIENCE, Pass};
 use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Instant, Notice, Op, ReqId};
@@ -62,7 +62,7 @@ impl Mirror {
         if self.scrub.course.pass.is_none() && !self.scrub_is_due(cx) {
             return;
         }
-        if self.proc.is_any() || !self.is_pair() || self.stale.count() > 0 {
+        if self.proc.is_any() || self.members().count_ones() < 2 || self.lacking().next().is_some() {
             return; // comes again when the resync is over
         }
         while let Some(pass) = self.scrub.course.pass.filter(|_| self.scrub.chunk.is_none()) {
@@ -117,7 +117,7 @@ impl Mirror {
             self.scrub.course.passed(end);
             return;
         }
-        let payload = cx.pool.allocate_unfilled(ByteLen(2 * (end - start)));
+        let payload = cx.pool.allocate_unfilled(ByteLen(self.legs.len() as u64 * (end - start)));
         let mut op = Operation::new(Kind::Scrub, Op::Read, Flags::BACKGROUND, payload, start, end);
         op.waited = pass.mends;
         let i = self.put(op);
@@ -149,7 +149,7 @@ impl Mirror {
     /// The chunk is ours.
     pub(super) fn scrub_begin(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
-        if self.stale.count() > 0 {
+        if self.lacking().next().is_some() {
             self.give_up_chunk(i, cx); // a write has failed on both legs: the resync comes first
             return;
         }
@@ -157,19 +157,19 @@ impl Mirror {
             self.copy_wait.push(i);
             return;
         }
-        self.read_both(i, cx);
+        self.read_all(i, cx);
     }
 
-    fn read_both(&mut self, i: u32, cx: &mut Cx<'_>) {
-        for leg in 0..2 {
+    fn read_all(&mut self, i: u32, cx: &mut Cx<'_>) {
+        for leg in each(self.members()) {
             self.send_scrub(i, leg, Op::Read, leg, cx);
         }
     }
 
-    /// Sends the part under way to a leg: a read into its half of the buffer, or a write from the half of `half`.
+    /// Sends the part under way to a leg: a read into its part of the buffer, or a write from the part of leg `half`.
     fn send_scrub(&mut self, i: u32, leg: usize, what: Op, half: usize, cx: &mut Cx<'_>) {
         let op = &mut self.ops[i as usize];
-        op.parts[leg] = Part::Flying;
+        op.parts.set(leg, Part::Flying);
         op.flying += 1;
         let place = half as u64 * (op.end - op.start) + op.at - op.start;
         let draft = Draft {
@@ -196,33 +196,43 @@ impl Mirror {
             return;
         }
         let op = &mut self.ops[i as usize];
-        op.parts[leg] = Part::None;
+        op.parts.set(leg, Part::None);
         if error.is_some() {
             op.legs |= 1 << leg;
             self.count.read_errors[leg] += 1;
         }
         let op = &self.ops[i as usize];
         let (at, upto) = (op.at, op.upto);
-        match (op.flying, op.legs) {
-            (0, 0) => self.compare(i, cx),
-            (0, 3) if upto - at > PAGE => self.part(i, at, at + PAGE, cx),
-            (0, 3) => {
+        if op.flying > 0 {
+            return; // another leg has not answered
+        }
+        let (failed, members) = (op.legs, self.members());
+        let good = members & !failed;
+        match good.count_ones() {
+            _ if failed == 0 => self.compare(i, good, cx),
+            0 if upto - at > PAGE => self.part(i, at, at + PAGE, cx),
+            0 => {
                 self.count.scrub.unreadable += 1;
                 self.scrub.course.found(0, 1);
                 self.next_part(i, cx);
             }
-            (0, failed) => {
-                self.repairs.push_back(Repair { leg: usize::from(failed == 2), at, upto });
-                self.next_part(i, cx);
+            count => {
+                for leg in each(failed) {
+                    self.repairs.push_back(Repair { leg, at, upto });
+                }
+                // Without the leader nobody says which of the others is right: they are compared in the next pass.
+                match count > 1 && good >> self.leader & 1 != 0 {
+                    true => self.compare(i, good, cx),
+                    false => self.next_part(i, cx),
+                }
             }
-            _ => {} // the other leg has not answered
         }
     }
 
     fn part(&mut self, i: u32, at: u64, upto: u64, cx: &mut Cx<'_>) {
         let op = &mut self.ops[i as usize];
         (op.at, op.upto, op.legs) = (at, upto, 0);
-        self.read_both(i, cx);
+        self.read_all(i, cx);
     }
 
     /// Goes on behind the part under way: block by block where both legs had returned an error.
@@ -240,16 +250,23 @@ impl Mirror {
         self.made_progress = true;
     }
 
-    fn compare(&mut self, i: u32, cx: &mut Cx<'_>) {
+    /// Compares what `legs` have returned with what the leader has.
+    fn compare(&mut self, i: u32, legs: Legs, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
-        let other = op.payload.slice(ByteLen(op.end - op.start));
+        let of = |leg: usize| op.payload.slice(ByteLen(leg as u64 * (op.end - op.start)));
         let mut at = op.at;
-        let (mut blocks, mut first) = (0, None);
+        let (mut blocks, mut first, mut others) = (0, None, 0);
         while at < op.upto {
             let len = PAGE.min(op.upto - at);
             let from = ByteLen(at - op.start);
-            if !cx.pool.equal(op.payload.slice(from), other.slice(from), ByteLen(len)) {
+            let leads = of(self.leader).slice(from);
+            let differs = |leg: &usize| {
+                *leg != self.leader && !cx.pool.equal(leads, of(*leg).slice(from), ByteLen(len))
+            };
+            let apart = each(legs).filter(differs).fold(0, |apart: Legs, leg| apart | 1 << leg);
+            if apart != 0 {
                 blocks += 1;
+                others |= apart;
                 first = first.or(Some(at));
             }
             at += len;
@@ -267,11 +284,12 @@ impl Mirror {
             self.next_part(i, cx);
             return;
         }
+        self.ops[i as usize].legs = others;
         (self.scrub.mending, self.scrub.entered) = (true, false);
         self.made_progress = true;
     }
 
-    /// Writes the leader's data to the follower, once the region is marked.
+    /// Writes the leader's data to the legs that differ, once the region is marked.
     fn pump_mend(&mut self, cx: &mut Cx<'_>) {
         let Some(i) = self.scrub.chunk else { return };
         let op = &self.ops[i as usize];
@@ -292,19 +310,19 @@ impl Mirror {
         }
         let durable = self.legs[self.leader].map.is_durable(region, D);
         if durable || self.planted.mend_before_intent {
-            let (from, to) = if self.planted.follower_wins {
-                (self.follower(), self.leader)
-            } else {
-                (self.leader, self.follower())
-            };
-            self.send_scrub(i, to, Op::Write, from, cx);
+            let legs = self.ops[i as usize].legs;
+            for leg in each(legs) {
+                let (from, to) =
+                    if self.planted.follower_wins { (leg, self.leader) } else { (self.leader, leg) };
+                self.send_scrub(i, to, Op::Write, from, cx);
+            }
         }
     }
 
     fn mended(&mut self, i: u32, leg: usize, failed: bool, cx: &mut Cx<'_>) {
         self.legs[leg].wrote();
         let op = &mut self.ops[i as usize];
-        op.parts[leg] = Part::None;
+        op.parts.set(leg, Part::None);
         if failed {
             self.count.write_errors[leg] += 1;
             let op = &mut self.ops[i as usize];
@@ -316,9 +334,15 @@ impl Mirror {
             }
             return;
         }
+        op.legs &= if self.planted.follower_wins { 0 } else { !(1 << leg) };
+        let (legs, at, upto) = (op.legs, op.at, op.upto);
         let region = (op.start >> self.shift) as u32;
-        self.count.scrub.mended_bytes += op.upto - op.at;
+        self.count.scrub.mended_bytes += upto - at;
         self.needs_flush(leg, region..=region);
+        if legs != 0 {
+            self.made_progress = true; // another leg has not answered, or is written once more
+            return;
+        }
         (self.scrub.mending, self.scrub.entered) = (false, false);
         self.exit_region(region, cx);
         self.next_part(i, cx);

@@ -4,7 +4,6 @@
 //! leg that the other one cannot do without is waited for. Writes go on with the other leg, and reads begin anew there; what the
 //! late leg still returns ends as a straggler.
 
-use super::leg::Place;
 use super::op::{Kind, Part};
 use super::{Mirror, Phase};
 use nandu_base::Cx;
@@ -22,16 +21,13 @@ impl Mirror {
     fn may_do_without(&self, leg: usize) -> bool {
         // A new set begins with both legs: the second one may take its time to join the first.
         let serves = matches!(self.phase, Phase::Running | Phase::Closing) && !self.opened_after_join;
-        serves
-            && self.legs[leg].is_in()
-            && self.legs[1 - leg].place == Place::Member
-            && !self.holds_alone(leg)
+        serves && self.legs[leg].is_in() && self.can_do_without(leg)
     }
 
     fn leave_stalled(&mut self, leg: usize, cx: &mut Cx<'_>) {
         let waits = |i: &u32| {
             let op = &self.ops[*i as usize];
-            let asked = op.parts[leg] == Part::Flying && op.parts[1 - leg] != Part::Flying;
+            let asked = op.parts.all(Part::Flying) == 1 << leg;
             op.kind == Kind::Read && !op.over && asked
         };
         let reads: Vec<u32> = (0..self.ops.len() as u32).filter(waits).collect();

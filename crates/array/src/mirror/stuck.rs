@@ -47,8 +47,10 @@ impl Mirror {
     pub(super) fn waits_in_vain(&self, i: u32) -> bool {
         let op = &self.ops[i as usize];
         let is_failed = |leg: usize| self.lag[leg].failed(self.write_retries).any(|p| p.writer == i);
-        let is_last = |leg: usize| op.parts[1 - leg] == Part::Done && op.parts[leg] == Part::Queued;
-        (0..2).any(|leg| self.paces[leg].stuck && is_last(leg) && is_failed(leg))
+        let is_last = |leg: usize| {
+            op.parts.any(Part::Done) && op.parts.open() == 1 << leg && op.parts.is(leg, Part::Queued)
+        };
+        (0..self.legs.len()).any(|leg| self.paces[leg].stuck && is_last(leg) && is_failed(leg))
     }
 
     /// Answers a write with an error that one leg has and the other does not take. Its share stays in the queue of that leg.
@@ -69,7 +71,7 @@ impl Mirror {
 
     /// Flushes that cover what a leg does not take fail.
     pub(super) fn fail_flushes(&mut self, cx: &mut Cx<'_>) {
-        for leg in (0..2).filter(|&leg| self.paces[leg].stuck).collect::<Vec<_>>() {
+        for leg in (0..self.legs.len()).filter(|&leg| self.paces[leg].stuck).collect::<Vec<_>>() {
             let oldest = self.lag[leg].failed(self.write_retries).map(|p| p.oldest).min();
             let Some(oldest) = oldest.filter(|_| self.waits_for_queue(leg)) else { continue };
             let mut waiting = std::mem::take(&mut self.flushes);

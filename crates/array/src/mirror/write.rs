@@ -10,9 +10,9 @@
 //! to the queue. The request keeps the payload until the answer.
 
 use super::leg::Place;
-use super::op::{Kind, Operation, Part};
+use super::op::{Kind, Operation, Part, Parts};
 use super::region_map::{D, L};
-use super::{Mirror, NONE, Phase, Tag};
+use super::{DELAYED, Legs, MAX_LEGS, Mirror, NONE, Phase, Tag, each};
 use crate::locks::Claim;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Payload, ReqId};
 
@@ -76,8 +76,8 @@ impl Mirror {
         let op = &mut self.ops[i as usize];
         let bound = ((op.at >> self.shift) + self.piece_regions) << self.shift;
         op.upto = op.end.min(bound);
-        op.parts = [Part::None; 2];
-        op.tries = [0; 2];
+        op.parts = Parts::NONE;
+        op.tries = [0; MAX_LEGS];
         op.issued = false;
         op.sent = Instant::ZERO;
         self.slot_wait.push_back(i);
@@ -177,16 +177,19 @@ impl Mirror {
             "intent_before_data: a write in regions {range:?}"
         );
         self.await_answer(i);
-        let follower = self.follower();
-        if !self.legs[follower].writes {
-            range.for_each(|r| self.stale.set(r));
+        for leg in 0..self.legs.len() {
+            if !self.legs[leg].writes {
+                range.clone().for_each(|r| self.stale[leg].set(r));
+            }
         }
         self.take_hints(at, upto, cx);
         self.relieve(cx.now);
-        let late = [0, 1].map(|leg| self.is_delayed(leg, at, upto));
-        for leg in [self.leader, follower] {
+        let leader = self.leader;
+        let late = (0..self.legs.len())
+            .fold(0, |late: Legs, leg| late | Legs::from(self.is_delayed(leg, at, upto)) << leg);
+        for leg in std::iter::once(leader).chain(self.others(leader)) {
             match self.legs[leg].writes {
-                true if late[leg] => self.queue_piece(i, leg, cx),
+                true if late >> leg & 1 != 0 => self.queue_piece(i, leg, cx),
                 true => self.send_piece(i, leg, cx),
                 false => {}
             }
@@ -196,7 +199,7 @@ impl Mirror {
 
     fn send_piece(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
         let op = &mut self.ops[i as usize];
-        op.parts[leg] = Part::Flying;
+        op.parts.set(leg, Part::Flying);
         op.flying += 1;
         let zeroes = op.op == Op::Trim && op.legs >> leg & 1 != 0;
         let one_leg = self.planted.flush_one_leg && leg != self.leader;
@@ -242,7 +245,7 @@ impl Mirror {
             }
             return;
         }
-        if self.ops[i as usize].parts[leg] != Part::Flying {
+        if !self.ops[i as usize].parts.is(leg, Part::Flying) {
             return; // the leg has left
         }
         match cx.requests[id].error {
@@ -256,14 +259,15 @@ impl Mirror {
         self.legs[leg].wrote();
         self.made_progress |= self.exposure.is_late; // the other one may be late alone
         let op = &mut self.ops[i as usize];
-        op.parts[leg] = Part::Done;
-        let (span, other) = (cx.now.since(op.sent), op.parts[1 - leg]);
-        let apart = (other == Part::Done && op.first > Instant::ZERO).then(|| cx.now.since(op.first));
-        if other != Part::Done {
+        let (span, is_first) = (cx.now.since(op.sent), !op.parts.any(Part::Done));
+        op.parts.set(leg, Part::Done);
+        let apart = (!is_first && op.first > Instant::ZERO).then(|| cx.now.since(op.first));
+        if is_first {
             op.first = cx.now;
         }
+        let others_fly = op.parts.any(Part::Flying);
         self.sample(leg, span, apart);
-        if other == Part::Flying && self.policy.ack.has_limit() {
+        if others_fly && self.policy.ack.has_limit() {
             self.start_limit(i, cx);
         }
         let op = &mut self.ops[i as usize];
@@ -282,7 +286,7 @@ impl Mirror {
         let dirty = self.legs[leg].dirty;
         for region in range {
             if let Some(slot) = self.regions.find(region) {
-                self.regions.get_mut(slot).need[leg] = dirty;
+                self.regions.set_need(slot, leg, dirty);
             }
         }
     }
@@ -299,7 +303,7 @@ impl Mirror {
             op.tries[leg] += 1;
             self.send_piece(i, leg, cx);
         } else {
-            op.parts[leg] = Part::Failed;
+            op.parts.set(leg, Part::Failed);
             op.error.get_or_insert(IoError { at: ByteLen(error.at.0 + op.at - op.start), ..error });
             // Some of it may be in the leg's cache, and may be read: the next flush covers it too.
             let range = (op.at >> self.shift) as u32..=((op.upto - 1) >> self.shift) as u32;
@@ -314,7 +318,7 @@ impl Mirror {
         if op.over || !op.issued {
             return;
         }
-        if op.parts.iter().any(|p| matches!(p, Part::Flying | Part::Queued)) {
+        if op.parts.open() != 0 {
             if !op.acked && self.may_answer(i) {
                 self.answer(i, id, cx);
             } else if !op.acked && self.waits_in_vain(i) {
@@ -322,28 +326,44 @@ impl Mirror {
             }
             return;
         }
-        let op = &self.ops[i as usize];
-        let has = |part| op.parts.iter().position(|&p| p == part);
-        match (has(Part::Done), has(Part::Failed)) {
+        let parts = self.ops[i as usize].parts;
+        let failed = parts.all(Part::Failed);
+        match parts.any(Part::Done) {
             // A leader that alone holds some regions cannot be left out for one write: the client hears of it.
-            (Some(_), Some(leg)) if self.holds_alone(leg) => self.write_failed(i, id, cx),
-            (Some(_), failed) => {
-                if let Some(leg) = failed {
-                    let op = &mut self.ops[i as usize];
-                    op.parts[leg] = Part::None;
-                    op.error = None;
-                    op.issued = false; // settled here, not once more while the leg leaves
-                    self.leave(leg, cx);
-                    if self.ops[i as usize].over {
-                        return;
-                    }
+            true if failed >> self.leader & 1 != 0 && !self.is_held_by(parts.all(Part::Done)) => {
+                self.write_failed(i, id, cx);
+            }
+            true => {
+                if failed != 0 && !self.leave_failed(i, failed, cx) {
+                    return;
                 }
                 self.piece_done(i, id, cx);
             }
-            (None, Some(_)) => self.write_failed(i, id, cx),
+            false if failed != 0 => self.write_failed(i, id, cx),
             // Every leg has left: the mirror has failed, which ends the operation.
-            (None, None) => {}
+            false => {}
         }
+    }
+
+    /// Whether one of these legs lacks nothing, so that it may lead.
+    fn is_held_by(&self, legs: Legs) -> bool {
+        each(legs).any(|leg| self.legs[leg].place != Place::Out && self.stale[leg].count() == 0)
+    }
+
+    /// Legs that did not take a write which others took are left out, the leader last; false when the write is over by that.
+    fn leave_failed(&mut self, i: u32, failed: Legs, cx: &mut Cx<'_>) -> bool {
+        let op = &mut self.ops[i as usize];
+        each(failed).for_each(|leg| op.parts.set(leg, Part::None));
+        op.error = None;
+        op.issued = false; // settled here, not once more while the leg leaves
+        let leads = 1 << self.leader;
+        for leg in each(failed & !leads).chain(each(failed & leads)) {
+            self.leave(leg, cx);
+            if self.ops[i as usize].over {
+                return false;
+            }
+        }
+        true
     }
 
     fn piece_done(&mut self, i: u32, id: ReqId, cx: &mut Cx<'_>) {
@@ -381,9 +401,11 @@ impl Mirror {
         let op = &self.ops[i as usize];
         let error = op.error.expect("a part that failed has said why");
         let (range, parent) = (self.regions_of(op.at, op.upto), op.parent);
-        if error.kind != ErrorKind::Unsupported && self.legs[self.follower()].writes {
-            range.for_each(|r| self.make_stale(r));
-            self.made_progress = true;
+        if error.kind != ErrorKind::Unsupported {
+            for leg in self.others(self.leader).filter(|&leg| self.legs[leg].writes).collect::<Vec<_>>() {
+                range.clone().for_each(|r| self.make_stale(leg, r));
+                self.made_progress = true;
+            }
         }
         if parent != ReqId::NONE {
             cx.requests[parent].error = Some(error);
@@ -412,8 +434,17 @@ impl Mirror {
         if !self.regions.exit(region, cx.now) {
             return;
         }
-        if self.stale.has(region) {
+        // No mark is cleared while a leg is out, and none keeps a place: that leg is taken to lack the region.
+        for leg in 0..self.legs.len() {
+            if self.legs[leg].place == Place::Out {
+                self.stale[leg].set(region);
+            }
+        }
+        if self.is_stale(region) {
             self.regions.remove(region);
+            // A resync that waits for a place has it now.
+            self.made_progress |=
+                !self.is_whole() && !self.has_resync_region() && self.lacking().next().is_some();
         } else {
             self.arm_clear(cx);
         }
@@ -423,7 +454,10 @@ impl Mirror {
     /// An operation is over: its client hears of it, and its extent is free.
     pub(super) fn end(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = &mut self.ops[i as usize];
-        assert!(op.pieces == [0; 2], "payload_held_until_acked: a share is in a queue when its write ends");
+        assert!(
+            op.pieces == [0; DELAYED],
+            "payload_held_until_acked: a share is in a queue when its write ends"
+        );
         let parent = std::mem::replace(&mut op.parent, ReqId::NONE);
         (op.over, op.gated) = (true, false);
         if parent != ReqId::NONE {
@@ -460,7 +494,7 @@ impl Mirror {
         for i in 0..self.ops.len() as u32 {
             let op = &mut self.ops[i as usize];
             if matches!(op.kind, Kind::Write | Kind::Read) && !op.over {
-                op.parts[leg] = Part::None;
+                op.parts.set(leg, Part::None);
                 if op.issued && op.kind == Kind::Write {
                     self.settle(i, ReqId::NONE, cx);
                 }

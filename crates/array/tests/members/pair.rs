@@ -143,7 +143,7 @@ impl World {
                         return Err("both legs are refused, and none was put back".into());
                     }
                     Err(_) => {}
-                    Ok(Start::Pair(y)) => w.open_pair(y, out)?,
+                    Ok(Start::Pair(members)) => w.open_pair(members.leader, out)?,
                     Ok(Start::Solo(y)) => {
                         if present != 0b11 && self.is_put(y) {
                             // A single leg: there is nobody to say that it is an older copy of itself.
@@ -152,7 +152,7 @@ impl World {
                         w.serve(Phase::Solo(y))?;
                         out.push(w);
                     }
-                    Ok(Start::Alone(y)) => w.open_alone(y, out)?,
+                    Ok(Start::Alone(members)) => w.open_alone(members.leader, out)?,
                     Ok(Start::Fresh | Start::Salvaged) => unreachable!("no leg is blank or damaged"),
                 }
             }
@@ -200,6 +200,7 @@ impl World {
         }
         leg.sb.remember(leg.sb.generation);
         (leg.sb.generation, leg.sb.state, leg.sb.leader) = (fresh, State::Solo, leg.sb.leg);
+        leg.sb.in_force = 1 << leg.sb.leg;
         leg.l = false;
         self.stale[1 - y] = true;
     }
@@ -300,10 +301,11 @@ impl World {
             let from = w.legs[y].sb;
             let sb = &mut w.legs[x].sb;
             (sb.generation, sb.history, sb.base) = (from.generation, from.history, Gen::NONE);
-            (sb.state, sb.leader) = (State::Pair, from.leg);
+            (sb.state, sb.leader, sb.in_force) = (State::Pair, from.leg, 0b11);
             w.joined |= w.copy.is_some();
             out.push(w.stopped());
             (w.legs[y].sb.state, w.legs[y].sb.base) = (State::Pair, Gen::NONE);
+            w.legs[y].sb.in_force = 0b11;
             w.stale[x] = false;
             w.serve(Phase::Pair(y))?;
             out.push(w);

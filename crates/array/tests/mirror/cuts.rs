@@ -115,7 +115,7 @@ fn cut_everywhere(story: Story, setup: &Setup, twice: bool) -> Result<(), String
         if let Some(wrong) = w.wrong.take() {
             return Err(wrong);
         }
-        let lost = [A, B].into_iter().find(|&leg| w.disk(leg).lost);
+        let lost = (0..w.legs()).find(|&leg| w.disk(leg).lost);
         w.cut();
         let mut rng = Rng::new(setup.seed ^ n);
         if twice {
@@ -200,6 +200,7 @@ fn setups(seed: u64) -> Vec<(&'static str, Setup)> {
         ("leader, the follower lags", lagging(1, FlushMode::Leader, First, Elevator)),
         ("leader, the leader lags", lagging(0, FlushMode::Leader, First, Fifo)),
         ("written behind", lagging(1, AllLegs, Leader, Fifo)),
+        ("three legs", Setup::small(seed).three()),
     ]
 }
 
@@ -237,11 +238,11 @@ fn lose_everywhere(story: Story, leg: usize, setup: &Setup) -> Result<(), String
         if w.open(create).is_ok() {
             story(&mut w);
         }
-        if w.wrong.is_none() && w.graph().is_open(2) {
+        if w.wrong.is_none() && w.graph().is_open(w.legs() as u32) {
             w.close();
         }
         let ended = w.ambush.take().is_some();
-        for leg in [A, B] {
+        for leg in 0..w.legs() {
             w.disk(leg).lost = false;
         }
         let wrong = w.wrong.take();
@@ -268,7 +269,7 @@ fn a_leg_may_leave_at_any_step() {
     for seed in seeds(1) {
         for (name, story) in STORIES {
             for (options, setup) in setups(seed) {
-                for leg in [A, B] {
+                for leg in 0..setup.config.legs.len() {
                     if let Err(wrong) = lose_everywhere(story, leg, &setup) {
                         panic!("{options}, story `{name}`: {wrong}");
                     }
@@ -290,11 +291,10 @@ fn die_everywhere(story: Story, leg: usize, setup: &Setup) -> Result<(), String>
         }
         let ended = !w.is_over();
         w.cut();
-        let records = [A, B].map(|l| superblock(&w, l));
-        if let [Some(a), Some(b)] = &records
-            && common(a, b).is_some()
+        let records: Vec<_> = (0..w.legs()).filter_map(|l| superblock(&w, l)).collect();
+        if records.len() == w.legs() && records[1..].iter().all(|other| common(&records[0], other).is_some())
         {
-            (w.disk(leg).lost, w.disk(1 - leg).lost) = (true, false);
+            (0..w.legs()).for_each(|l| w.disk(l).lost = l == leg);
             w.may_lose = true;
             let alone = OpenOptions { alone: true, ..OpenOptions::default() };
             let mut rng = Rng::new(setup.seed ^ n);
@@ -386,7 +386,7 @@ fn a_leg_that_goes_on_alone_shows_nothing_older_than_flushed() {
     for seed in seeds(1) {
         for (name, story) in STORIES {
             for (options, setup) in setups(seed) {
-                for leg in [A, B] {
+                for leg in 0..setup.config.legs.len() {
                     if let Err(wrong) = die_everywhere(story, leg, &setup) {
                         panic!("{options}, story `{name}`: {wrong}");
                     }
@@ -419,6 +419,12 @@ pub fn finds(plant: &str, patience: u64, hetero: bool) -> Option<(u64, String)> 
     };
     let stories = |seed| STORIES.iter().find_map(|(name, story)| in_story(name, *story, seed));
     (0..patience).find_map(stories).or_else(|| finds_healing(plant, if hetero { 20 * patience } else { 0 }))
+}
+
+/// Faults that only several survivors show.
+pub fn finds_of_three(plant: &str) -> Option<(u64, String)> {
+    let setup = Setup::small(0).three().plant(plant);
+    STORIES.iter().find_map(|(_, story)| Some((0, cut_everywhere(*story, &setup, false).err()?)))
 }
 
 /// Faults in how lost data are written again.

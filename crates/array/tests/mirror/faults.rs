@@ -43,7 +43,7 @@ fn a_failed_write_is_tried_again_and_then_the_leg_is_out() {
     let mut w = made(Setup::small(15));
     w.disk(B).fail_writes = 1;
     written(&mut w, 0, 10);
-    assert!(w.is_pair());
+    assert!(w.is_whole());
     w.disk(B).fail_writes = 2;
     written(&mut w, 4, 10);
     assert_eq!((w.counter("leg_b_is_member"), w.counter("degraded_transitions")), (0, 1));
@@ -64,7 +64,7 @@ fn a_write_that_fails_on_both_legs_leaves_them_equal() {
     w.disk(B).fail_writes = 2;
     let a = w.write(5, 10);
     w.wait(&[a]);
-    assert!(!w.is_ok(a) && w.is_pair());
+    assert!(!w.is_ok(a) && w.is_whole());
     quiet(&mut w);
     assert!(w.counter("resync_regions") > 0);
 }
@@ -132,7 +132,7 @@ fn a_write_that_fails_behind_a_copy_is_copied_again() {
         w.wait(&[a]);
         w.disk(A).fail_writes = 0;
         w.disk(B).fail_writes = 0;
-        if w.is_pair() {
+        if w.is_whole() {
             quiet(&mut w); // else the copy itself was hit, and the leg is out
         }
     }
@@ -167,7 +167,7 @@ fn a_failed_record_is_tried_again() {
     let mut w = made(Setup::small(18));
     w.disk(A).fail_records = 1;
     written(&mut w, 0, 10);
-    assert!(w.is_pair());
+    assert!(w.is_whole());
     w.disk(A).fail_records = 2;
     written(&mut w, 200, 10);
     assert_eq!((w.counter("leg_a_is_member"), w.counter("leader_leg")), (0, 1));
@@ -181,7 +181,7 @@ fn a_trim_that_a_leg_does_not_know_becomes_zeroes() {
     written(&mut w, 0, 200);
     let t = w.change(Op::Trim, 0, 400, false); // several pieces
     w.wait(&[t]);
-    assert!(w.is_ok(t) && w.is_pair());
+    assert!(w.is_ok(t) && w.is_whole());
     quiet(&mut w);
 }
 
@@ -230,7 +230,7 @@ fn a_leg_that_hangs_is_left_out_after_the_timeout_and_comes_back_by_itself() {
         written(&mut w, 8, 20);
         let r = w.read(0, 100);
         w.wait(&[r]);
-        assert!(w.is_ok(r) && w.now.since(before) < Span::from_ms(1) && !w.is_pair());
+        assert!(w.is_ok(r) && w.now.since(before) < Span::from_ms(1) && !w.is_whole());
         // What the leg still answers comes too late for everybody, and then it is taken back.
         until_pair(&mut w);
         quiet(&mut w);
@@ -245,7 +245,7 @@ fn without_a_timeout_a_leg_that_hangs_is_waited_for() {
     w.freeze(B, Span::from_ms(40));
     let before = w.now;
     written(&mut w, 0, 8);
-    assert!(w.now.since(before) >= Span::from_ms(39) && w.is_pair());
+    assert!(w.now.since(before) >= Span::from_ms(39) && w.is_whole());
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn legs_that_hang_are_waited_for_where_one_is_needed_or_both_are_late() {
     w.freeze(A, Span::from_ms(20));
     w.freeze(B, Span::from_ms(20));
     written(&mut w, 0, 8);
-    assert_eq!((w.counter("leg_a_timeouts"), w.counter("leg_b_timeouts"), w.is_pair()), (0, 0, true));
+    assert_eq!((w.counter("leg_a_timeouts"), w.counter("leg_b_timeouts"), w.is_whole()), (0, 0, true));
 }
 
 /// A slow leg was left out while the set was made, which failed (verify, mirror, seed 10).

@@ -49,7 +49,7 @@ fn meet(setup: Setup) -> Result<(), String> {
     let joined = if w.opened() == Some(Ok(())) {
         w.back(1 - last);
         w.run(20_000);
-        w.is_pair()
+        w.is_whole()
     } else {
         w.open(OpenOptions::default()).is_ok()
     };

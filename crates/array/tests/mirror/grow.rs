@@ -125,7 +125,7 @@ fn recover(w: &mut World, before: [Layout; 2], after: [Layout; 2], how: OpenOpti
     w.open(how).map_err(|e| e.to_string())?;
     w.read_all();
     w.run(20_000);
-    if w.wrong.is_none() && w.is_pair() {
+    if w.wrong.is_none() && w.is_whole() {
         w.check_equal();
     }
     if !had_grown && w.wrong.is_none() {
@@ -273,7 +273,7 @@ fn a_leg_that_does_not_take_its_new_records_ends_the_growth() {
         let a = w.write(0, 4);
         w.wait(&[a]);
         w.run(20_000);
-        assert!(w.notices.contains(&Notice::NotGrown) && w.is_ok(a) && w.is_pair());
+        assert!(w.notices.contains(&Notice::NotGrown) && w.is_ok(a) && w.is_whole());
         w.disk(leg).rejects.clear();
         w.admin(GROW).expect("both are longer");
         w.run(20_000);

@@ -284,7 +284,7 @@ fn with_degrade_a_single_write_waits_for_a_frozen_leg_no_longer_than_the_bound()
         w.pass(Span::from_ms(5));
         assert_eq!(w.counter("degrades"), 1, "leg {leg}, fua {fua}");
         quiet(&mut w);
-        assert!(w.is_pair());
+        assert!(w.is_whole());
     }
 }
 
@@ -329,7 +329,7 @@ fn a_leg_that_is_late_for_too_long_is_left_out_and_taken_back() {
         assert_eq!((w.counter("degrades"), w.counter("degraded_transitions")), (1, 1));
         assert_eq!(w.counter("leader_leg"), 1 - leg as u64);
         quiet(&mut w);
-        assert!(w.is_pair(), "it rejoins by itself when its requests have ended");
+        assert!(w.is_whole(), "it rejoins by itself when its requests have ended");
     }
 }
 
@@ -404,7 +404,7 @@ fn trims_are_delayed_like_writes_also_where_a_leg_does_not_know_them() {
     w.wait(&[r]);
     assert_eq!(w.answers[&r].data[21], Stamp::ZERO);
     quiet(&mut w);
-    assert!(w.is_pair());
+    assert!(w.is_whole());
 }
 
 #[test]
@@ -419,7 +419,7 @@ fn a_leader_that_does_not_take_its_records_is_left_out() {
     assert!(span < 3_000_000, "the write takes {span} ns");
     assert_eq!((w.counter("degrades"), w.counter("leader_leg")), (1, 1));
     quiet(&mut w);
-    assert!(w.is_pair());
+    assert!(w.is_whole());
 }
 
 #[test]

@@ -231,7 +231,7 @@ fn old_leg_again(setup: Setup) -> Result<(), String> {
     w.replace(A, "a blank leg").map_err(|e| e.to_string())?;
     let old = w.removed.take().expect("it was replaced");
     w.run(100_000);
-    if !w.is_pair() {
+    if !w.is_whole() {
         return Err("the new leg does not join".into());
     }
     written(&mut w, 100, 60);
@@ -284,7 +284,7 @@ fn a_leg_is_replaced_while_it_serves() {
     written(&mut w, 260, 30);
     w.wait(&[busy]);
     w.run(100_000);
-    assert!(w.is_pair());
+    assert!(w.is_whole());
     assert_eq!(w.counter("resync_bytes"), 256 << 10, "all of it is copied");
     assert_eq!(w.counter("leader_leg"), 1);
     assert_eq!(healths(&w).last(), Some(&Health::Healthy));
@@ -305,7 +305,7 @@ fn a_leg_is_replaced_while_it_serves() {
     assert!(why(w.admin(Admin::Replace(1))).contains("holds data"), "B is alone");
     w.replace(A, "still blank").expect("B has everything");
     w.run(100_000);
-    assert!(w.is_pair());
+    assert!(w.is_whole());
     w.admin(Admin::Replace(0)).expect("B has everything");
     w.run(10_000);
     w.back(A); // the same leg, which is not blank
@@ -322,7 +322,7 @@ fn the_leader_of_a_leg_under_resync_is_not_replaced() {
     w.lose(B);
     written(&mut w, 0, 500);
     w.back(B);
-    while !w.is_pair() {
+    while !w.is_whole() {
         assert!(w.step());
     }
     assert!(why(w.admin(Admin::Replace(0))).contains("lacks"));
@@ -352,7 +352,7 @@ fn the_roles_are_swapped_by_command_under_load() {
                 (w.counter("leader_leg"), w.counter("leader_changes")),
                 (leg as u64, round as u64 + 1)
             );
-            assert!(w.is_pair() && w.is_ok(f));
+            assert!(w.is_whole() && w.is_ok(f));
             w.read_all();
             w.run(100_000);
             w.check_equal();
@@ -371,7 +371,7 @@ fn the_first_leg_leads_again_if_the_stack_says_so() {
         written(&mut w, 0, 50);
         w.back(A);
         w.run(100_000);
-        assert!(w.is_pair());
+        assert!(w.is_whole());
         assert_eq!(w.counter("leader_leg"), u64::from(failback == Failback::Manual));
         w.read_all();
         w.run(100_000);

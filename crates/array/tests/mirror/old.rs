@@ -116,7 +116,7 @@ fn while_out(setup: Setup) -> Result<(), String> {
     if rng.below(2) == 0 {
         w.run(20_000);
     }
-    let joined = w.is_pair();
+    let joined = w.is_whole();
     stop(&mut w, *rng.pick(&[Stop::Clean, Stop::Cut]));
     if !joined && copied != leg {
         return Ok(()); // the only member is put back before the other one has joined: nobody can notice
@@ -159,7 +159,7 @@ fn added(setup: Setup) -> Result<(), String> {
     }
     w.back(leg);
     w.run(20_000);
-    if !w.is_pair() {
+    if !w.is_whole() {
         return Err("an old copy is not copied over".into());
     }
     finish(w)
@@ -170,7 +170,7 @@ fn finish(mut w: World) -> Result<(), String> {
     w.run(20_000);
     w.read_all();
     w.run(20_000);
-    if w.wrong.is_none() && w.is_pair() && !w.may_lose {
+    if w.wrong.is_none() && w.is_whole() && !w.may_lose {
         w.check_equal();
     }
     w.wrong.take().map_or(Ok(()), Err)
@@ -244,5 +244,5 @@ fn a_start_says_how_old_a_leg_is() {
     assert!(why.contains("one of them is an old copy"), "older than the history: {why}");
     *w.disk(B) = copies[B].clone();
     w.open(PLAIN).expect("nobody can notice that both are of one stop");
-    assert!(w.is_pair());
+    assert!(w.is_whole());
 }

@@ -39,7 +39,12 @@ fn wrong_options_are_named() {
         change(&mut config);
         build(&config, &legs).expect_err("wrong")
     };
-    assert!(wrong(&|c| c.legs.push("c".into())).starts_with("legs: a mirror has exactly two"));
+    assert!(wrong(&|c| c.legs.truncate(1)).starts_with("legs: a mirror has 2 to 8 legs, not 1"));
+    assert!(
+        wrong(&|c| c.legs = (0..9).map(|leg| leg.to_string()).collect())
+            .starts_with("legs: a mirror has 2 to 8")
+    );
+    assert!(wrong(&|c| c.leg_queue_depth = vec![1]).starts_with("leg_queue_depth"));
     assert!(wrong(&|c| c.legs[1] = "a".into()).starts_with("legs"));
     assert!(wrong(&|c| c.region_size = ByteLen::kib(65)).starts_with("region_size"));
     assert!(wrong(&|c| c.region_size = ByteLen::kib(32)).starts_with("region_size"));

@@ -40,6 +40,7 @@ fn narrow(name: &str) -> Option<(u64, String)> {
         "hetero-mirror.lost-cleared-before-flush" | "hetero-mirror.answered-before-lost-cleared" => {
             crate::cuts::finds_healing(name, 160)
         }
+        "mirror.one-survivor-records" => crate::cuts::finds_of_three(name),
         "mirror.solo-overwritten" | "mirror.unreadable-slot-forgotten" => crate::forks::finds(name),
         _ => None,
     }

@@ -33,7 +33,7 @@ pub(super) fn quiet(w: &mut World) {
 }
 
 pub(super) fn until_pair(w: &mut World) {
-    while !w.is_pair() {
+    while !w.is_whole() {
         assert!(w.step(), "the leg does not rejoin");
     }
 }
@@ -132,7 +132,7 @@ fn a_pair_leg_alone_starts_only_when_told() {
         w.open(PLAIN).expect("Solo by now");
         w.back(1 - leg);
         quiet(&mut w);
-        assert!(w.is_pair());
+        assert!(w.is_whole());
     }
 }
 
@@ -203,7 +203,7 @@ fn a_foreign_or_blank_leg_is_refused_and_not_written() {
     w.cut();
     w.open(CREATE).expect("Solo and a blank leg");
     quiet(&mut w);
-    assert!(w.is_pair());
+    assert!(w.is_whole());
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn an_old_leg_is_copied_in_full() {
     w.disks[A] = fresh.disks[A].clone();
     w.open(CREATE).expect("B and a blank leg");
     w.run(20_000);
-    assert!(w.is_pair());
+    assert!(w.is_whole());
     w.lose(A);
     written(&mut w, 400, 20);
     w.cut();
@@ -292,7 +292,7 @@ fn a_run_that_stores_nothing_copies_what_would_be_copied() {
     w.run(1000);
     w.back(B);
     w.run(50_000);
-    assert!(w.is_pair());
+    assert!(w.is_whole());
     assert_eq!(w.counter("resync_bytes"), 64 << 10);
     assert_eq!(w.counter("dirty_regions"), 0);
     // Both away and back: the records in memory decide.
@@ -301,7 +301,7 @@ fn a_run_that_stores_nothing_copies_what_would_be_copied() {
     w.back(A);
     w.back(B);
     w.run(50_000);
-    assert!(w.is_pair());
+    assert!(w.is_whole());
     ok(&w);
 }
 

@@ -33,7 +33,7 @@ fn regions_ahead_of_a_stream_are_declared() {
 #[test]
 fn a_leg_gets_as_many_requests_as_it_may() {
     let mut setup = Setup::small(72).hetero(|_| ());
-    setup.config.leg_queue_depth = [3, 1];
+    setup.config.leg_queue_depth = vec![3, 1];
     let mut w = rested(setup);
     let mut most = [0; 2];
     for round in 0..4 {
@@ -71,7 +71,7 @@ fn wrong_options_of_maintenance_are_named() {
     assert!(wrong(&|c| c.scrub.interval = Span(1)).starts_with("scrub: interval"));
     assert!(wrong(&|c| c.scrub.rate = ByteLen(512)).starts_with("scrub: a rate"));
     assert!(wrong(&|c| c.mark_ahead = 65).starts_with("mark_ahead"));
-    assert!(wrong(&|c| c.leg_queue_depth = [1, 70_000]).starts_with("leg_queue_depth"));
+    assert!(wrong(&|c| c.leg_queue_depth = vec![1, 70_000]).starts_with("leg_queue_depth"));
 }
 
 /// Mean time of a write of 32 KiB in a sequential stream over 48 regions, by `mark_ahead`; leg b takes 20 times as long.
@@ -104,7 +104,7 @@ fn durable_mean(failback: Failback) -> u64 {
     written(&mut w, 0, 50);
     w.back(A);
     w.pass(Span::from_ms(100));
-    assert!(w.is_pair() && w.counter("stale_regions") == 0);
+    assert!(w.is_whole() && w.counter("stale_regions") == 0);
     written(&mut w, 0, 8);
     let before = w.now;
     for k in 0..50 {
@@ -117,7 +117,7 @@ fn durable_mean(failback: Failback) -> u64 {
 /// The most requests for data that leg b had at once, and the time until 200 writes were on both legs, by its depth.
 fn burst(depth: u32) -> (usize, u64) {
     let mut setup = Setup::small(82);
-    setup.config.leg_queue_depth = [0, depth];
+    setup.config.leg_queue_depth = vec![0, depth];
     let mut w = rested(setup);
     let before = w.now;
     let mut most = 0;

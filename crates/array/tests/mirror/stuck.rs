@@ -93,7 +93,7 @@ fn a_leader_that_takes_it_at_last_goes_on() {
     w.run(100_000);
     w.read_all();
     w.check_equal();
-    assert!(w.is_pair() && w.wrong.is_none(), "{:?}", w.wrong);
+    assert!(w.is_whole() && w.wrong.is_none(), "{:?}", w.wrong);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_sector_that_cannot_be_repaired_does_not_cost_the_leader_during_a_resync() {
             w.pass(Span::from_ms(20));
         }
         assert!(w.counter("leg_a_read_errors") > errors);
-        assert!(w.counter("stale_regions") > 0 && w.is_pair());
+        assert!(w.counter("stale_regions") > 0 && w.is_whole());
         // When the other leg has everything, the leader is left out like any leg.
         w.run(100_000);
         let a = w.write(8, 8);

@@ -3,12 +3,12 @@
 use crate::harness::{self, Subject};
 use nandu_array::mirror::layout::Layout;
 use nandu_array::mirror::{HeteroConfig, MirrorConfig};
-use nandu_base::{ByteLen, Content, DeviceConfig, Span};
+use nandu_base::{ByteLen, Content, DeviceConfig, Redundancy, Span};
 use std::collections::BTreeSet;
 
 pub const A: usize = 0;
 pub const B: usize = 1;
-const MEMBER: [&str; 2] = ["leg_a_is_member", "leg_b_is_member"];
+const MEMBER: [&str; 4] = ["leg_a_is_member", "leg_b_is_member", "leg_c_is_member", "leg_d_is_member"];
 
 /// A mirror under test.
 pub type World = harness::World<Setup>;
@@ -52,6 +52,13 @@ impl Setup {
         }
     }
 
+    /// The same with three legs.
+    pub fn three(mut self) -> Setup {
+        self.config = self.config.over(&["a", "b", "c"]);
+        self.config.leg_queue_depth.clear();
+        self
+    }
+
     /// The same as a `hetero-mirror`.
     pub fn hetero(mut self, change: impl FnOnce(&mut HeteroConfig)) -> Setup {
         let mut hetero = HeteroConfig::over(self.config.clone());
@@ -69,8 +76,8 @@ impl Setup {
 
 impl Subject for Setup {
     type Layout = Layout;
-    /// What either leg had.
-    const SOILED: &'static [u32] = &[900, 901];
+    /// What any leg had.
+    const SOILED: &'static [u32] = &[900, 901, 902];
     const READS_WAIT_FOR_WRITES: bool = true;
 
     fn layout(&self) -> (Layout, ByteLen) {
@@ -117,16 +124,17 @@ impl Subject for Setup {
         if !world.setup.plants.is_empty() {
             return;
         }
-        if let Some(leg) = [A, B].into_iter().find(|&leg| world.disk(leg).met) {
+        if let Some(leg) = (0..world.legs()).find(|&leg| world.disk(leg).met) {
             world.complain(format!(
                 "one_in_flight_per_block_and_leg: leg {leg} has two changes of one sector"
             ));
         }
         // What is cheap to ask comes first: this is asked after each event, and figures are all gathered for one.
-        let unflushed = |world: &World| [A, B].into_iter().find_map(|leg| world.disk(leg).unflushed());
+        let unflushed = |world: &World| (0..world.legs()).find_map(|leg| world.disk(leg).unflushed());
         if world.opened() == Some(Ok(()))
             && let Some(sector) = unflushed(world)
-            && let [1, 1, 0] = world.counters([MEMBER[A], MEMBER[B], "dirty_regions"])
+            && world.is_whole()
+            && world.counter("dirty_regions") == 0
         {
             world.complain(format!(
                 "clear_needs_both_flushed: sector {sector} is not durable and no D is set"
@@ -135,10 +143,10 @@ impl Subject for Setup {
     }
 
     fn holds_the_newest(world: &mut World, leg: usize) -> bool {
-        let [own, other, leader, stale] =
-            world.counters([MEMBER[leg], MEMBER[1 - leg], "leader_leg", "stale_regions"]);
-        let other_has_all = other == 1 && (leader != leg as u64 || stale == 0);
-        !other_has_all && (own == 1 || other == 0)
+        let complete = world.redundancy().complete;
+        let members = world.members();
+        let others = (0..world.legs()).filter(|&l| l != leg);
+        !others.clone().any(|l| complete.has(l)) && (members[leg] || !others.clone().any(|l| members[l]))
     }
 
     fn is_member(world: &mut World, leg: usize) -> bool {
@@ -154,20 +162,22 @@ impl World {
         self.layout.data.sectors()
     }
 
-    /// `quiet_means_equal_and_clean`: both legs hold the same data and no mark is left.
+    /// `quiet_means_equal_and_clean`: all legs hold the same data and no mark is left.
     pub fn check_equal(&mut self) {
-        let differs = {
-            let (a, b) = (self.disk(A), self.disk(B));
-            let touched: BTreeSet<u64> = a.touched().union(&b.touched()).copied().collect();
-            let end = self.layout.data.sectors();
-            let data = touched.into_iter().filter(|&s| s < end);
-            data.map(|s| (s, a.now(s).clone(), b.now(s).clone())).find(|(_, x, y)| x != y)
-        };
-        if let Some((s, x, y)) = differs {
-            let stale = self.counter("stale_regions");
-            self.complain(format!(
-                "quiet_means_equal_and_clean: sector {s} is {x:?} on a and {y:?} on b, {stale} regions are stale"
-            ));
+        for leg in 1..self.legs() {
+            let differs = {
+                let (a, b) = (self.disk(A), self.disk(leg));
+                let touched: BTreeSet<u64> = a.touched().union(&b.touched()).copied().collect();
+                let end = self.layout.data.sectors();
+                let data = touched.into_iter().filter(|&s| s < end);
+                data.map(|s| (s, a.now(s).clone(), b.now(s).clone())).find(|(_, x, y)| x != y)
+            };
+            if let Some((s, x, y)) = differs {
+                let stale = self.counter("stale_regions");
+                self.complain(format!(
+                    "quiet_means_equal_and_clean: sector {s} is {x:?} on leg 0 and {y:?} on leg {leg}, {stale} regions are stale"
+                ));
+            }
         }
         for name in ["dirty_regions", "stale_regions", "active_regions"] {
             let n = self.counter(name);
@@ -178,8 +188,17 @@ impl World {
         self.check_buffers();
     }
 
-    /// Both legs present and everything quiet.
-    pub fn is_pair(&mut self) -> bool {
-        self.counter(MEMBER[A]) + self.counter(MEMBER[B]) == 2
+    /// All legs present and everything quiet.
+    pub fn is_whole(&mut self) -> bool {
+        self.members().into_iter().all(|is_member| is_member)
+    }
+
+    /// Which legs are members.
+    fn members(&mut self) -> Vec<bool> {
+        (0..self.legs()).map(|leg| self.counter(MEMBER[leg]) == 1).collect()
+    }
+
+    fn redundancy(&self) -> Redundancy {
+        self.graph().members(self.legs() as u32).and_then(|of| of.redundancy()).expect("a mirror says so")
     }
 }

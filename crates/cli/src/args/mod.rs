@@ -579,7 +579,7 @@ pub struct ExamineArgs {
 /// What is made of several files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum SetKind {
-    /// Two with the same data
+    /// Two to eight with the same data
     Mirror,
     /// A fast one and a slow one with the same data
     HeteroMirror,

@@ -67,7 +67,8 @@ fn start(all: &[Examined], found: &[usize], members: usize) -> Result<String, St
                 Some(What::Mirror(sb)) => mirror::decide::Found::Valid(**sb),
                 _ => mirror::decide::Found::Absent,
             };
-            mirror_start(&[leg(0), leg(1)], &[name(0), name(1)])
+            let all = 0..members;
+            mirror_start(&all.clone().map(leg).collect::<Vec<_>>(), &all.map(name).collect::<Vec<_>>())
         }
         Some(What::Parity(_)) => {
             let leg = |leg: usize| match what(leg) {
@@ -86,23 +87,33 @@ fn start(all: &[Examined], found: &[usize], members: usize) -> Result<String, St
     }
 }
 
-fn mirror_start(found: &[mirror::decide::Found; 2], names: &[String; 2]) -> Result<String, String> {
+fn mirror_start(found: &[mirror::decide::Found], names: &[String]) -> Result<String, String> {
     use mirror::decide::{Found, Lacks, Start, decide, returns};
-    match decide(found, names, OpenOptions::default()).map_err(|error| error.to_string())? {
-        Start::Pair(leader) => Ok(format!("starts with both; `{}` leads", names[leader])),
-        Start::Solo(y) => {
-            let Found::Valid(leader) = &found[y] else { unreachable!("it has a record that says so") };
-            let other = &names[1 - y];
-            let what = match returns(&found[1 - y], leader, false, false) {
-                _ if found[1 - y] == Found::Absent => "is not there".into(),
-                Ok(Lacks::Dirty) => "gets what it has missed".into(),
-                Ok(Lacks::All) => "is copied over in full".into(),
-                Err(why) => format!("is left out: {why}"),
-            };
-            Ok(format!("starts with `{}` alone; `{other}` {what}", names[y]))
+    let (leader, legs) =
+        match decide(found, names, OpenOptions::default()).map_err(|error| error.to_string())? {
+            Start::Pair(members) => (members.leader, members.legs),
+            Start::Solo(y) => (y, 1 << y),
+            Start::Alone(_) | Start::Fresh | Start::Salvaged => unreachable!("only where it was asked for"),
+        };
+    let Found::Valid(leads) = &found[leader] else { unreachable!("it has a record that says so") };
+    let other = |leg: usize| {
+        let what = match returns(&found[leg], leads, false, false) {
+            _ if found[leg] == Found::Absent => "is not there".into(),
+            Ok(Lacks::Dirty) => "gets what it has missed".into(),
+            Ok(Lacks::All) => "is copied over in full".into(),
+            Err(why) => format!("is left out: {why}"),
+        };
+        format!("`{}` {what}", names[leg])
+    };
+    let others: Vec<String> = (0..found.len()).filter(|leg| legs >> leg & 1 == 0).map(other).collect();
+    let all = if names.len() == 2 { "both".into() } else { format!("all {}", names.len()) };
+    Ok(match (others.is_empty(), legs.count_ones()) {
+        (true, _) => format!("starts with {all}; `{}` leads", names[leader]),
+        (false, 1) => format!("starts with `{}` alone; {}", names[leader], others.join(", ")),
+        (false, n) => {
+            format!("starts with {n} of {}; `{}` leads; {}", names.len(), names[leader], others.join(", "))
         }
-        Start::Alone(_) | Start::Fresh | Start::Salvaged => unreachable!("only where it was asked for"),
-    }
+    })
 }
 
 fn parity_start(

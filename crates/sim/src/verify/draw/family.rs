@@ -38,6 +38,8 @@ pub enum Family {
     CacheOverStripe,
     /// A mirror of two files in the page cache; here the process may also die without a power cut.
     MirrorOfFiles,
+    /// A mirror of three files, of leaves with slow volatile caches, or of drives or leaves behind `fault`.
+    MirrorOfThree,
     /// Tenants behind a fair queue.
     Queue,
     /// Tenants behind a fair queue, and below it a drive that keeps them apart.
@@ -179,6 +181,7 @@ impl Family {
         ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),
         ("mirror-of-caches", Family::MirrorOfCaches),
         ("mirror-of-files", Family::MirrorOfFiles),
+        ("mirror-of-three", Family::MirrorOfThree),
         ("hybrid", Family::Hybrid(false)),
         ("hybrid-of-files", Family::Hybrid(true)),
         ("hybrid-past-ring", Family::HybridPastRing),

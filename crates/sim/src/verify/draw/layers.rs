@@ -17,7 +17,7 @@ impl Draft<'_> {
             self.put_text("latency", format!("{latency} us"));
             self.fault(name)
         });
-        let root = self.mirror(legs);
+        let root = self.mirror(&legs);
         format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)
     }
 
@@ -368,7 +368,7 @@ impl Draft<'_> {
         self.put_text("max_exposed_time", format!("{time} ms"));
     }
 
-    pub(super) fn mirror(&mut self, legs: [String; 2]) -> String {
+    pub(super) fn mirror(&mut self, legs: &[String]) -> String {
         let name = self.begin(if self.hetero { "hetero-mirror" } else { "mirror" });
         self.put("legs", format!("{legs:?}"));
         if self.hetero {
@@ -391,19 +391,20 @@ impl Draft<'_> {
         self.put("write_retries", retries);
         let fresh = *self.rng.pick(&["resync", "assume-clean"]);
         self.put_text("initial_sync", fresh);
-        self.maintenance();
+        self.maintenance(legs.len());
         name
     }
 
     /// How the mirror is looked after: drawn from what is drawn already, so that what else a seed draws stays as it was.
-    fn maintenance(&mut self) {
+    fn maintenance(&mut self, legs: usize) {
         let mut own = self.own();
         let lead = *own.pick(&["manual", "manual", "immediate"]);
         self.put_text("failback", lead);
         let mark_ahead = *own.pick(&[0, 1, 8]);
         self.put("mark_ahead", mark_ahead);
-        let depth = *own.pick(&["[0, 0]", "[0, 0]", "[1, 1]", "[8, 2]"]);
-        self.put("leg_queue_depth", depth);
+        let [first, other] = *own.pick(&[[0, 0], [0, 0], [1, 1], [8, 2]]);
+        let depths: Vec<u32> = (0..legs).map(|leg| if leg == 0 { first } else { other }).collect();
+        self.put("leg_queue_depth", format!("{depths:?}"));
         self.scrub(&mut own);
         if !self.hetero {
             self.timeout(&mut own);
@@ -445,7 +446,7 @@ impl Draft<'_> {
             })
             .collect();
         match kind {
-            "mirror" => self.mirror([legs[0].clone(), legs[1].clone()]),
+            "mirror" => self.mirror(&legs),
             "stripe" => {
                 let name = self.begin(kind);
                 self.put("legs", format!("{legs:?}"));

@@ -179,7 +179,7 @@ impl<'a> Draft<'a> {
             Shape::Named(Family::MirrorThatRots) => {
                 self.page_maps();
                 let legs = self.rotting_legs(2);
-                let mirror = self.mirror([legs[0].clone(), legs[1].clone()]);
+                let mirror = self.mirror(&legs);
                 // A leg that is given up for being slow would leave the one that rots alone.
                 for timeout in [3, 30] {
                     let given_up = format!("request_timeout = \"{timeout} ms\"");
@@ -202,14 +202,32 @@ impl<'a> Draft<'a> {
             }
             Shape::Named(Family::MirrorOfFiles) => {
                 let legs = [0; 2].map(|_| self.block("file", LEG));
-                self.mirror(legs)
+                self.mirror(&legs)
             }
             Shape::Named(Family::MirrorOfCaches) => {
                 let legs = [0; 2].map(|_| {
                     let leaf = self.leaf(LEG);
                     self.cache(leaf)
                 });
-                self.mirror(legs)
+                self.mirror(&legs)
+            }
+            Shape::Named(Family::MirrorOfThree) => {
+                // A generator of its own.
+                let what = self.rng.fork(61).below(4);
+                let legs: Vec<String> = (0..3)
+                    .map(|_| match what {
+                        0 => self.block("file", LEG),
+                        1 => {
+                            let drive = self.ssd(LEG);
+                            self.fault(drive)
+                        }
+                        _ => {
+                            let leaf = self.leaf(LEG);
+                            if what == 2 { self.cache(leaf) } else { self.fault(leaf) }
+                        }
+                    })
+                    .collect();
+                self.mirror(&legs)
             }
             Shape::Named(Family::Cache(caching)) => {
                 // Drives with a map in memory: the seeds are for the cache.
@@ -244,14 +262,14 @@ impl<'a> Draft<'a> {
             Shape::Named(Family::Over(kind)) => self.over(kind, 1, true, 0),
             Shape::Named(Family::MirrorOfSsds) => {
                 let legs = [self.ssd(LEG), self.ssd(LEG)];
-                self.mirror(legs)
+                self.mirror(&legs)
             }
             Shape::Named(Family::MirrorOfFaultySsds) => {
                 let legs = [0; 2].map(|_| {
                     let drive = self.ssd(LEG);
                     self.fault(drive)
                 });
-                self.mirror(legs)
+                self.mirror(&legs)
             }
             Shape::Random | Shape::File(_) => {
                 // A generator of its own, as for the leaves.
@@ -329,7 +347,7 @@ impl<'a> Draft<'a> {
         match kind {
             "mirror" => {
                 let legs = [0; 2].map(|_| self.device(below, may_fail, least.max(LEG)));
-                self.mirror(legs)
+                self.mirror(&legs)
             }
             "fault" => {
                 let child = self.device(below, false, least);

@@ -74,7 +74,7 @@ impl Draft<'_> {
         let disk = if self.one_in(3) { self.fault(disk) } else { disk };
         let slow = self.hybrid_of(Some(slc), None, disk, page, unit);
         self.hetero = true;
-        let root = self.mirror([quick, slow]);
+        let root = self.mirror(&[quick, slow]);
         format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)
     }
 
