@@ -1,6 +1,5 @@
 //! The mirror as a machine: what the driver calls.
 
-use super::figures::Counts;
 use super::layout::PAGE;
 use super::leg::Place as Standing;
 use super::member::Proc;

@@ -298,7 +298,7 @@ impl Life {
     /// A leg that was away while the others changed more often than their history goes is refused until it is emptied.
     fn empty_what_is_too_old(&mut self) {
         let out: Vec<usize> =
-            (0..self.world.legs()).filter(|&leg| !Setup::is_member(&self.world, leg)).collect();
+            (0..self.world.legs()).filter(|&leg| !Setup::is_member(&mut self.world, leg)).collect();
         self.world.die();
         out.iter().for_each(|&leg| self.world.disk(leg).wipe());
         if let Err(error) = self.world.open(OpenOptions { create: true, ..OpenOptions::default() }) {

@@ -69,7 +69,7 @@ fn a_row_that_is_trimmed_is_discarded_on_every_leg() {
         let t = w.change(op, 0, 64, false);
         done(&mut w, t);
         assert_eq!(w.counter("journal_bytes") - before, 2 * 5 * 4096, "headers of two rows");
-        assert_eq!(figures(&w, &WAYS), [5, 0, 0], "nothing is read");
+        assert_eq!(figures(&mut w, &WAYS), [5, 0, 0], "nothing is read");
         // Two chunks of the third row: its parity has data.
         let t = w.change(op, 64, 16, false);
         done(&mut w, t);
