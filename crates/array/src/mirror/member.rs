@@ -431,6 +431,9 @@ impl Mirror {
         let fresh = if keeps { common } else { self.fresh_gen(y, state, cx.now) };
         let (history, leader) = (self.legs[y].sb.history, self.legs[self.leader].sb.leg);
         for leg in each(legs) {
+            if self.planted.one_survivor_records && state == State::Solo && leg != self.leader {
+                continue;
+            }
             let says = |sb: &mut Superblock| {
                 sb.begin_opening(fresh, common, history);
                 sb.leader = leader;
