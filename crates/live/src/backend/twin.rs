@@ -67,7 +67,7 @@ impl Pace {
         let passed = u128::from(now.since(self.counted).0);
         let due = u64::try_from(passed * u128::from(rate) / SECOND).unwrap_or(u64::MAX).min(self.ahead);
         self.ahead -= due;
-        self.counted = self.counted + Span(time(due));
+        self.counted += Span(time(due));
         match self.ahead {
             0 => Span::ZERO,
             // Rounded up, so that what is waited for is due.
@@ -477,7 +477,7 @@ mod tests {
             if wait == Span::ZERO {
                 break;
             }
-            now = now + wait;
+            now += wait;
         }
         assert!((at(5100)..=at(5101)).contains(&now), "{now:?}");
         pace.ahead += 1 << 40;
