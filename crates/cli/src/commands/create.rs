@@ -81,7 +81,7 @@ fn members(args: &CreateArgs) -> Result<Vec<Member>, Failure> {
         n => Err(Failure::input(format!("{what}; {n} are named"))),
     };
     match args.kind {
-        SetKind::Mirror => few(2, 2, "a mirror has two members"),
+        SetKind::Mirror => few(2, 8, "a mirror has two to eight members"),
         SetKind::HeteroMirror => few(2, 2, "a hetero-mirror has two members, the faster one first"),
         SetKind::Parity => few(3, 16, "a parity array has three to sixteen members"),
         SetKind::Stripe | SetKind::Concat => few(1, 64, "one to sixty-four members are wanted"),
