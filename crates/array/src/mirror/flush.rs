@@ -187,8 +187,8 @@ impl Mirror {
                 break;
             }
             any = true;
-            for leg in 0..self.legs.len() {
-                need[leg] = need[leg].max(self.regions.need(slot, leg));
+            for (leg, n) in need.iter_mut().enumerate().take(self.legs.len()) {
+                *n = (*n).max(self.regions.need(slot, leg));
             }
             at = self.regions.after(slot);
         }
