@@ -381,9 +381,9 @@ fn neighbours_are_destaged_in_one_write() {
             bed.go(Op::Write, block * BLOCK, BLOCK);
         }
         bed.go(Op::Flush, 0, 0);
+        assert_eq!(figures(&mut bed)["dirty_blocks"], 0);
         let stats = bed.graph().stats(bed.node("disk"));
         assert_eq!(stats.bytes[Op::Write as usize], blocks.len() as u64 * BLOCK);
-        assert_eq!(figures(&mut bed)["dirty_blocks"], 0);
         stats.requests[Op::Write as usize]
     };
     let upwards: Vec<u64> = (100..112).collect();
