@@ -79,7 +79,7 @@ fn a_mirror_serves_more_after_the_command_and_keeps_its_size() {
         old.write(8192, &[7; 4096]);
         old.flush();
         let no = ask(&server, "grow").expect_err("nothing is longer");
-        assert!(no.contains("so much is served; make both legs longer first"), "{no}");
+        assert!(no.contains("so much is served; make all legs longer first"), "{no}");
         lengthen(dir.path(), &["a.img"], MORE);
         let no = ask(&server, "grow m").expect_err("one leg is not");
         assert!(no.contains("so much is served"), "{no}");
