@@ -25,9 +25,11 @@ pub(super) struct Judge {
     pub failed_write: Option<(usize, Asked)>,
     /// What happened, in words, when that is wanted.
     pub log: Option<Vec<String>>,
-    /// What the last read past the oracle found; `None` when it failed.
+    /// The cookie of the last read past the oracle. One that nobody waited for any longer may end after it.
+    pub asked_aside: u64,
+    /// What that read found; `None` while it is under way, and when it failed.
     pub aside: Option<Vec<Stamp>>,
-    /// What reads aside find is xored into this.
+    /// What it finds is xored into this.
     pub sum: Option<Payload>,
 }
 
@@ -42,6 +44,7 @@ impl Judge {
             failure: None,
             failed_write: None,
             log: None,
+            asked_aside: ASIDE,
             aside: None,
             sum: None,
         }
@@ -103,6 +106,9 @@ fn stamps(request: &Request, pool: &PayloadPool) -> impl Iterator<Item = Stamp> 
 impl Sink for Judge {
     fn done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool) {
         if request.cookie & ASIDE != 0 {
+            if request.cookie != self.asked_aside {
+                return;
+            }
             if let Some(sum) = self.sum {
                 pool.xor(request.payload, sum, request.len);
             }

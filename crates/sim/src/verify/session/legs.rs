@@ -2,12 +2,11 @@
 
 use super::{Broken, Session, broken};
 use crate::engine::Submission;
-use crate::verify::judge::ASIDE;
 use crate::verify::watch::Watch;
 use nandu_base::{Ask, ByteLen, ByteOffset, Flags, Op, SECTOR, Span, Stamp, TenantId};
 
-/// Time for a read of one leg.
-const REST: Span = Span::from_secs(3);
+/// Time for a read of one leg: a disk that stands takes ten seconds to turn.
+const REST: Span = Span::from_secs(30);
 
 impl Session<'_> {
     /// Waits until each mirror says that its legs are equal, then reads both.
@@ -41,7 +40,7 @@ impl Session<'_> {
 
     fn compare(&mut self, mirror: u32, legs: &[u32]) -> Result<(), Broken> {
         let capacity = self.engine.graph.machine(mirror).limits().capacity.0;
-        let mut at = 0;
+        let (mut at, mut is_compared) = (0, false);
         while at < capacity {
             let len = (64 << 10).min(capacity - at);
             let mut found = Vec::new();
@@ -52,6 +51,7 @@ impl Session<'_> {
                 return Ok(());
             }
             let found: Vec<Vec<Stamp>> = found.into_iter().flatten().collect();
+            is_compared |= found.len() > 1;
             for (a, b) in found.iter().zip(&found[1.min(found.len())..]) {
                 let Some(i) = (0..a.len()).find(|&i| a[i] != b[i]) else { continue };
                 let name = self.engine.graph.name(mirror);
@@ -61,7 +61,7 @@ impl Session<'_> {
             }
             at += len;
         }
-        self.tally.mirrors_compared += 1;
+        self.tally.mirrors_compared += u64::from(is_compared);
         Ok(())
     }
 
@@ -118,11 +118,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Reads part of a leg past the mirror. `None` when the read fails.
+    /// Reads part of a leg past the mirror. `None` when the read fails or takes too long.
     fn read_aside(&mut self, node: u32, at: u64, len: u64) -> Result<Option<Vec<Stamp>>, Broken> {
         let now = self.engine.now();
         let payload = self.engine.graph.pool.allocate(ByteLen(len));
-        self.engine.sink().aside = None;
+        let sink = self.engine.sink();
+        sink.asked_aside += 1;
+        sink.aside = None;
+        let cookie = sink.asked_aside;
         let id = self.engine.submit(Submission {
             node,
             op: Op::Read,
@@ -131,12 +134,12 @@ impl Session<'_> {
             len: ByteLen(len),
             payload,
             tenant: TenantId::SYSTEM,
-            cookie: ASIDE,
+            cookie,
             arrival: now,
         });
         let alive = |s: &Session<'_>| {
             let request = s.engine.graph.requests.iter().find(|(i, _)| *i == id);
-            request.is_some_and(|(_, r)| r.cookie == ASIDE)
+            request.is_some_and(|(_, r)| r.cookie == cookie)
         };
         self.idle_until(REST, |s| !alive(s))?;
         Ok(self.engine.sink().aside.take())
