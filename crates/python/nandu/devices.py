@@ -1447,31 +1447,31 @@ class Stripe(Device):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mirror(Device):
-    """two devices with the same data; survives the loss of one. Options of `mirror`."""
+    """two to eight devices with the same data; survives the loss of all but one. Options of `mirror`."""
     _kind: ClassVar[str] = "mirror"
     legs: Sequence[Device | str]
-    """The two devices that hold the same data."""
+    """The devices that hold the same data: 2 to 8."""
     bitmap_delay: str | None = None
     """A region without writes for this long is marked clean again. Default 5 s; 1 ms to 1 h."""
     description: str | None = None
     """What it is for."""
     failback: Literal["manual", "immediate"] | None = None
-    """Which leg leads when both are healthy. Default "manual"."""
+    """Which leg leads when all are healthy. Default "manual"."""
     initial_sync: Literal["resync", "assume-clean"] | None = None
-    """What is known of two blank legs. Default "resync"."""
+    """What is known of blank legs. Default "resync"."""
     leg_queue_depth: Sequence[int] | None = None
-    """Requests for data in flight at once on each leg. Default [0, 0]: no bound; at most 65535."""
+    """Requests for data in flight at once on each leg, one number for each. Default []: no bound, as 0; at most 65535."""
     mark_ahead: int | None = None
     """Regions that are marked ahead of a sequential writer. Default 8; 0 to 64."""
     max_dirty_regions: int | None = None
-    """Most regions marked at once while both legs are members, which bounds what is copied after a crash. Default 1024;
+    """Most regions marked at once while all legs are members, which bounds what is copied after a crash. Default 1024;
     32 to 65536."""
     read_policy: Literal["leader", "balanced", "round-robin", "shortest-queue", "latency-aware"] | None = None
     """Which leg serves a read. Default "balanced"."""
     region_size: int | str | None = None
     """Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB."""
     request_timeout: str | None = None
-    """A leg that has not answered a request for this long is left out, if the other one can do without it, and taken back
+    """A leg that has not answered a request for this long is left out, if the others can do without it, and taken back
     when all its old requests have ended. Costs a copy of each read. Default 0: never; otherwise 1 ms to 1 h."""
     resync_chunk: int | str | None = None
     """Bytes copied by one request of a resync. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB."""
@@ -1480,7 +1480,7 @@ class Mirror(Device):
     resync_rate: int | str | None = None
     """Bytes a second that a resync copies at most. Default 0: no limit; otherwise at least 4 KiB."""
     scrub: MirrorScrub | Mapping[str, Any] | None = None
-    """The comparison of both legs. Default: only by command, 32 MiB a second."""
+    """The comparison of the legs. Default: only by command, 32 MiB a second."""
     write_retries: int | None = None
     """How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 to 16."""
 
@@ -1516,7 +1516,7 @@ class HeteroMirror(Device):
     initial_sync: Literal["resync", "assume-clean"] | None = None
     """What is known of two blank legs. Default "resync"."""
     leg_queue_depth: Sequence[int] | None = None
-    """Requests for data in flight at once on each leg. Default [0, 0]: no bound; at most 65535."""
+    """Requests for data in flight at once on each leg, one number for each. Default []: no bound, as 0; at most 65535."""
     mark_ahead: int | None = None
     """Regions that are marked ahead of a sequential writer. Default 8; 0 to 64."""
     max_dirty_regions: int | None = None
