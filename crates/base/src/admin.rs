@@ -149,7 +149,7 @@ pub enum ChildUse {
 }
 
 /// What an operator asks of one machine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Admin {
     /// Compare all copies, or all parity, now.
     Scrub {
@@ -162,6 +162,8 @@ pub enum Admin {
     Lead(u8),
     /// Give this child up for good: what comes in its place holds nothing.
     Replace(u8),
+    /// A child of this name was added behind the others; it is not open yet. When it is, and is blank, it becomes a member and is filled.
+    Extend(String),
     /// What the device has of data that were lost counts from now on, old as it may be ([`Members::lost`](crate::Members::lost)).
     AcceptLost,
     /// The children have become longer, and say so in their limits: serve more. Answered by [`Notice::Grown`] or

@@ -79,7 +79,7 @@ pub struct TenantStats {
 pub struct Node {
     /// The machine.
     pub machine: Box<dyn Machine>,
-    /// Numbers of its children; all smaller than its own.
+    /// Numbers of its children. All are smaller than its own, but of leaves that were added while the graph ran.
     pub children: Vec<u32>,
     /// What it can take since it was made longer, in place of what the machine says.
     pub grown: Option<Box<Limits>>,
@@ -103,8 +103,10 @@ impl Node {
 /// A read-only view of what lies below a machine.
 #[derive(Clone, Copy)]
 pub struct Peek<'a> {
-    /// The machines with a smaller number, which hold all children.
+    /// The machines with a smaller number.
     below: &'a [Node],
+    /// Those with a larger one: children that were added while the graph ran are among them.
+    above: &'a [Node],
     /// Numbers of the children.
     children: &'a [u32],
     /// The time.
@@ -112,13 +114,13 @@ pub struct Peek<'a> {
 }
 
 impl<'a> Peek<'a> {
-    /// The view from a machine whose children have the numbers `children` among `below`.
+    /// The view from a machine whose children have the numbers `children`; `below` have smaller numbers than the machine, and `above` larger ones.
     #[inline(always)]
-    pub fn new(below: &'a [Node], children: &'a [u32], now: Instant) -> Peek<'a> {
-        Peek { below, children, now }
+    pub fn new(below: &'a [Node], above: &'a [Node], children: &'a [u32], now: Instant) -> Peek<'a> {
+        Peek { below, above, children, now }
     }
 
-    /// The number of the machine whose view this is.
+    /// The number of the machine that is called, also where a machine below it looks further down.
     #[inline(always)]
     pub fn node(&self) -> u32 {
         self.below.len() as u32
@@ -131,8 +133,11 @@ impl<'a> Peek<'a> {
 
     fn child(&self, child: u8) -> (Peek<'a>, &'a Node) {
         let number = self.children[usize::from(child)] as usize;
-        let node = &self.below[number];
-        (Peek { below: &self.below[..number], children: &node.children, now: self.now }, node)
+        let node = match self.below.get(number) {
+            Some(node) => node,
+            None => &self.above[number - self.below.len() - 1],
+        };
+        (Peek { children: &node.children, ..*self }, node)
     }
 
     /// What child `child` can take.

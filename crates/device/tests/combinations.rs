@@ -256,7 +256,7 @@ fn run(text: &str, seed: u64) -> Result<Seen, String> {
     let is_short =
         bed.report("ssd", Ask::FlashMap).flash_map.is_some_and(|map| map.blocks_per_plane < BLOCKS);
     let lane = |page: u64| {
-        let peek = Peek::new(&[], &[], bed.now());
+        let peek = Peek::new(&[], &[], &[], bed.now());
         bed.graph()
             .machine(node)
             .advise()?

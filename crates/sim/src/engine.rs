@@ -378,7 +378,7 @@ impl<S: Sink> Engine<S> {
 
     /// As [`Engine::close`], but stops when `events` have been taken: false then, and the end is not complete.
     pub fn close_within(&mut self, events: &mut u64) -> bool {
-        for node in (0..self.graph.len() as u32).rev() {
+        for node in self.graph.order().rev() {
             if !self.graph.is_open(node) {
                 continue;
             }

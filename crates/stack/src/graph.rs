@@ -1,6 +1,6 @@
 //! The graph of machines, and the one place where steps are followed. Both drivers use it.
 //!
-//! Machines are numbered so that children come before their parents. The graph owns the machines, the requests, the
+//! Machines are numbered so that children come before their parents, but for leaves that are added while the graph runs. The graph owns the machines, the requests, the
 //! payload buffers and the media; a [`Driver`] gives it time, timers and block media, and hears of the requests it
 //! submitted. Nothing here knows a clock, a file or a thread.
 //!
@@ -114,26 +114,23 @@ pub struct Graph {
     looks: bool,
     /// By machine and tenant, SYSTEM first; empty where there is one tenant.
     by_tenant: Vec<Vec<TenantStats>>,
+    /// Tenants with SYSTEM.
+    tenants: usize,
+    /// Machines that it was built of; those behind were added.
+    built: u32,
 }
 
 impl Graph {
     /// A graph of `parts` whose payloads hold `content`, for `tenants` tenants with SYSTEM.
     pub fn new(parts: Vec<Part>, content: Content, tenants: usize) -> Graph {
         let n = parts.len();
-        let mut parents = vec![Vec::new(); n];
-        for (i, part) in parts.iter().enumerate() {
-            for (k, &child) in part.children.iter().enumerate() {
-                assert!((child as usize) < i, "device {} stands before its child", part.name);
-                parents[child as usize].push((i as u32, k as u8));
-            }
-        }
         let mut graph = Graph {
             nodes: Vec::with_capacity(n),
-            parents,
+            parents: Vec::with_capacity(n),
             names: Vec::with_capacity(n),
-            life: vec![Life::Made; n],
-            results: vec![None; n],
-            timers: vec![Vec::new(); n],
+            life: Vec::with_capacity(n),
+            results: Vec::with_capacity(n),
+            timers: Vec::with_capacity(n),
             queue: VecDeque::with_capacity(64),
             effects: Vec::with_capacity(64),
             requests: RequestTable::new(),
@@ -141,15 +138,51 @@ impl Graph {
             violation: None,
             check_paths: content == Content::Stamps,
             looks: content != Content::Nothing,
-            by_tenant: if tenants > 2 { vec![vec![TenantStats::default(); tenants]; n] } else { Vec::new() },
+            by_tenant: Vec::new(),
+            tenants,
+            built: n as u32,
         };
         for part in parts {
-            let Part { name, machine, children, medium } = part;
-            let (charges, stats) = (ChargeTable::new(tenants), LayerStats::EMPTY);
-            graph.nodes.push(Node { machine, children, grown: None, open: false, medium, charges, stats });
-            graph.names.push(name);
+            let number = graph.nodes.len() as u32;
+            for (k, &child) in part.children.iter().enumerate() {
+                assert!(child < number, "device {} stands before its child", part.name);
+                graph.parents[child as usize].push((number, k as u8));
+            }
+            graph.push(part);
         }
         graph
+    }
+
+    /// One more machine.
+    fn push(&mut self, part: Part) {
+        let Part { name, machine, children, medium } = part;
+        let (charges, stats) = (ChargeTable::new(self.tenants), LayerStats::EMPTY);
+        self.nodes.push(Node { machine, children, grown: None, open: false, medium, charges, stats });
+        self.parents.push(Vec::new());
+        self.names.push(name);
+        self.life.push(Life::Made);
+        self.results.push(None);
+        self.timers.push(Vec::new());
+        if self.tenants > 2 {
+            self.by_tenant.push(vec![TenantStats::default(); self.tenants]);
+        }
+    }
+
+    /// Takes the last machine away, which nothing has called.
+    fn pop(&mut self) {
+        self.nodes.pop();
+        self.parents.pop();
+        self.names.pop();
+        self.life.pop();
+        self.results.pop();
+        self.timers.pop();
+        self.by_tenant.pop();
+    }
+
+    /// The numbers of all machines, children before their parents.
+    pub fn order(&self) -> impl DoubleEndedIterator<Item = u32> + use<> {
+        let (built, all) = (self.built, self.nodes.len() as u32);
+        (built..all).chain(0..built)
     }
 
     /// Every machine notes from now on what its lanes do between these two moments.
@@ -355,14 +388,15 @@ impl Graph {
         event: impl FnOnce(Callee<'_>, &mut Cx<'_>) -> Step,
     ) -> Step {
         let (below, rest) = self.nodes.split_at_mut(node as usize);
-        let Node { machine, children, medium, charges, stats, .. } = &mut rest[0];
+        let (called, above) = rest.split_first_mut().expect("the machine is there");
+        let Node { machine, children, medium, charges, stats, .. } = called;
         let mut cx = Cx {
             now,
             requests: &mut self.requests,
             pool: &mut self.pool,
             medium: medium.as_deref_mut(),
             charges,
-            peek: Peek::new(below, children, now),
+            peek: Peek::new(below, above, children, now),
             effects: &mut self.effects,
         };
         event(Callee { machine: &mut **machine, stats }, &mut cx)

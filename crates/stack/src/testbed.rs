@@ -356,7 +356,7 @@ impl Testbed {
 
     /// Closes every machine, parents first.
     pub fn close(&mut self) {
-        for node in (0..self.graph.len() as u32).rev() {
+        for node in self.graph.order().rev() {
             self.graph.close(node, self.host.now, &mut self.host);
             while self.graph.is_open(node) {
                 assert!(self.step(), "{} waits for nothing while it closes", self.graph.name(node));

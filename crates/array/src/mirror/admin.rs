@@ -47,6 +47,7 @@ impl Mirror {
             Admin::Replace(child) => return self.ask_replace(usize::from(child), cx),
             Admin::AcceptLost => return Err(AdminError::Unknown),
             Admin::Grow { is_equal } => return self.ask_grow(is_equal, cx),
+            Admin::Extend(name) => return self.ask_extend(name, cx),
         }
         Ok(())
     }

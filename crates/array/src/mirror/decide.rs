@@ -137,20 +137,25 @@ fn some(found: &[Found], names: &[String], how: OpenOptions) -> Result<Start, Op
     let valid: Vec<usize> = (0..found.len()).filter(|&leg| record(leg).is_some()).collect();
     let records: Vec<&Superblock> = valid.iter().filter_map(|&leg| record(leg)).collect();
     belong(&valid, &records, names)?;
-    if let Some(blank) = found.iter().position(|leg| *leg == Found::Blank && !how.create) {
+    let set = believe(&records);
+    let is_member = |set: &Set, at: usize| set.peers >> at & 1 != 0 && set.in_force >> records[at].leg & 1 != 0;
+    let used = |set: &Set| (0..records.len()).filter(|&at| is_member(set, at)).fold(0, |legs: Legs, at| legs | 1 << valid[at]);
+    let are_all = |set: &Set| used(set).count_ones() == set.in_force.count_ones();
+    // One that was added has no records before it joins: the others start without it.
+    let blank = found.iter().position(|leg| *leg == Found::Blank && !how.create);
+    if let Some(blank) = blank.filter(|_| names.len() == 2 || !set.as_ref().is_some_and(are_all)) {
         let why = format!("leg `{}` is blank", names[blank]);
         return refused(why, "start once with create to fill it from another leg, or leave it out");
     }
-    let Some(set) = believe(&records) else { return split(&valid, names) };
+    let Some(set) = set else { return split(&valid, names) };
     let at = |number: u8| records.iter().position(|sb| sb.leg == number);
-    let is_member = |at: usize| set.peers >> at & 1 != 0 && set.in_force >> records[at].leg & 1 != 0;
-    let legs = (0..records.len()).filter(|&at| is_member(at)).fold(0, |legs: Legs, at| legs | 1 << valid[at]);
+    let legs = used(&set);
     if legs == 0 {
         return split(&valid, names);
     }
-    let leader = at(set.leader).filter(|&at| is_member(at)).map(|at| valid[at]);
+    let leader = at(set.leader).filter(|&at| is_member(&set, at)).map(|at| valid[at]);
     let members = Members { leader: leader.unwrap_or(legs.trailing_zeros() as usize), legs };
-    if legs.count_ones() == set.in_force.count_ones() {
+    if are_all(&set) {
         return match legs.count_ones() {
             1 => Ok(Start::Solo(members.leader)),
             _ if leader.is_none() => split(&valid, names),
@@ -202,7 +207,7 @@ fn belong(valid: &[usize], records: &[&Superblock], names: &[String]) -> Result<
             let remedy = format!("`{first}` is of one, `{name}` of another: name the {all} of one mirror");
             return Err(OpenError::Foreign { device: name.clone(), remedy });
         }
-        if usize::from(sb.members) != names.len() {
+        if usize::from(sb.members) > names.len() {
             let why = format!("leg `{name}` belongs to a mirror of {} legs", sb.members);
             return refused(why, "name all of them");
         }

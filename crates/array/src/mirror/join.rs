@@ -17,6 +17,8 @@ pub(super) struct Joining {
     /// Whether it lacks everything, and whether it had no records.
     all: bool,
     blank: bool,
+    /// Whether it is one more than the others know of.
+    is_new: bool,
     /// How its record stands to that of the leader, and for which generation it counts.
     place: Standing,
     counts: Gen,
@@ -24,7 +26,7 @@ pub(super) struct Joining {
 
 impl Default for Joining {
     fn default() -> Joining {
-        Joining { leg: 0, all: true, blank: false, place: Standing::Unrelated, counts: Gen::NONE }
+        Joining { leg: 0, all: true, blank: false, is_new: false, place: Standing::Unrelated, counts: Gen::NONE }
     }
 }
 
@@ -53,7 +55,7 @@ impl Mirror {
                 let paired = |sb: &mut Superblock| {
                     (sb.set, sb.generation, sb.history) = (from.set, from.generation, from.history);
                     (sb.base, sb.state, sb.leader, sb.clean) = (Gen::NONE, State::Pair, from.leg, false);
-                    sb.strict = from.strict;
+                    (sb.strict, sb.members) = (from.strict, from.members);
                 };
                 self.write_sb(x, paired, cx);
                 self.proc = Proc::Join(JoinStep::Record);
@@ -112,9 +114,13 @@ impl Mirror {
                     _ => (Standing::Unrelated, Gen::NONE),
                 };
                 let blank = found == Found::Blank;
-                self.joining = Joining { leg: x, all: lacks == Lacks::All, blank, place, counts };
+                let is_new = blank && usize::from(y.members) < self.legs.len();
+                self.joining = Joining { leg: x, all: lacks == Lacks::All, blank, is_new, place, counts };
                 self.proc = Proc::Join(JoinStep::Renew);
                 let members = self.members();
+                for leg in each(members) {
+                    self.legs[leg].sb.members += u8::from(is_new);
+                }
                 match members.count_ones() {
                     _ if self.planted.rejoin_keeps_gen => self.legs[self.leader].sb.keep(counts),
                     1 => self.renew_alone(cx),
@@ -159,8 +165,10 @@ impl Mirror {
     fn read_on(&mut self, x: usize, cx: &mut Cx<'_>) {
         if self.joining.blank {
             let (y, own) = (self.legs[self.leader].sb, self.legs[x].sb);
+            // The numbers of the others are below what their number was.
+            let number = if self.joining.is_new { y.members - 1 } else { self.free_number(x) };
             let sb = Superblock {
-                leg: self.free_number(x),
+                leg: number,
                 set: y.set,
                 seq: 0,
                 together: 0,

@@ -242,7 +242,7 @@ impl Mirror {
     }
 
     /// Marks reset (R-RESET): a leg that is out lacks, as far as anybody knows, every region in use.
-    fn mark_all_stale(&mut self) {
+    pub(super) fn mark_all_stale(&mut self) {
         for slot in self.regions.iter() {
             let region = self.regions.get(slot).region;
             for leg in (0..self.legs.len()).filter(|&leg| self.legs[leg].place != Place::Member) {

@@ -30,7 +30,7 @@
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
 //! [`regions`] the regions in use; [`crate::locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`ack`], [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
 //! how far it may be, [`hold`] one that may rest, [`hedge`] reads past it, [`stall`] one that hangs, [`stuck`] one that does not take a write and is needed, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`mark_ahead`] regions of
-//! sequential writers, [`grow`] longer legs, [`outbox`] the depth of a leg, [`admin`] what operators ask; [`op`] operations, [`policy`] options,
+//! sequential writers, [`grow`] longer legs, [`extend`] more of them, [`outbox`] the depth of a leg, [`admin`] what operators ask; [`op`] operations, [`policy`] options,
 //! [`quantile`] an estimator, [`machine`] what the driver calls; [`open`],
 //! [`member`], [`join`], [`close`] the procedures.
 //!
@@ -47,6 +47,7 @@ mod copy;
 pub mod decide;
 pub mod delay;
 mod expose;
+mod extend;
 mod figures;
 mod flush;
 mod grow;

@@ -156,6 +156,9 @@ impl Mirror {
         cx: &mut Cx<'_>,
     ) {
         self.leader = members.leader;
+        // A cut while a leg was added leaves some that do not know of it.
+        let most = each(members.legs).map(|leg| self.legs[leg].sb.members).max().unwrap_or(0);
+        each(members.legs).for_each(|leg| self.legs[leg].sb.members = most);
         // A leg that has left and says the generation of before returns by marks, over any number of starts without it.
         let sb = self.legs[members.leader].sb;
         let was_joining = |leg: usize| {

@@ -101,6 +101,13 @@ impl Regions {
         self.needs[slot as usize * self.legs + leg] = need;
     }
 
+    /// One more leg, of which nothing waits for a flush.
+    pub fn add_leg(&mut self) {
+        let old = std::mem::take(&mut self.needs);
+        self.needs = old.chunks_exact(self.legs).flat_map(|needs| needs.iter().copied().chain([0])).collect();
+        self.legs += 1;
+    }
+
     /// Slots that are free.
     pub fn room(&self) -> u32 {
         self.free.len() as u32

@@ -34,6 +34,10 @@ impl Parity {
             Admin::StopScrub => self.scrub.course.stop(),
             Admin::Replace(child) => self.ask_replace(usize::from(child), cx),
             Admin::Lead(_) | Admin::AcceptLost => Err(AdminError::Unknown),
+            Admin::Extend(_) => refuse(
+                "a parity array keeps the number of its legs: each row is made of all of them".into(),
+                "make a larger one beside it, and copy",
+            ),
             Admin::Grow { .. } => refuse(
                 "a parity array keeps the size with which it was made: new rows have no parity yet".into(),
                 "make a larger one beside it, and copy",

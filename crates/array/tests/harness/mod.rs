@@ -83,6 +83,10 @@ pub trait Subject: Clone {
     fn is_soiled(&self) -> bool;
     /// How many times slower than others leg `leg` is.
     fn slowness(&self, leg: usize) -> u64;
+    /// One more leg; its name.
+    fn add_leg(&mut self) -> String {
+        unimplemented!("this array keeps the number of its legs")
+    }
     /// Sectors of which every request is a multiple.
     fn unit(&self) -> u64 {
         1
@@ -123,6 +127,8 @@ pub struct World<S: Subject> {
     pub disks: Vec<Shared>,
     pub layout: S::Layout,
     graph: Option<Graph>,
+    /// The node of the array: legs that it was built with are below, added ones above.
+    top: u32,
     events: Events,
     pub now: Instant,
     jobs: BTreeMap<u64, Job>,
@@ -167,6 +173,7 @@ impl<S: Subject> World<S> {
             disks: (0..legs).map(disk).collect(),
             layout,
             graph: None,
+            top: legs as u32,
             events: Events::default(),
             now: Instant::ZERO,
             jobs: BTreeMap::new(),
@@ -209,13 +216,19 @@ impl<S: Subject> World<S> {
     }
 
     /// The node of the array.
-    fn top(&self) -> u32 {
-        self.disks.len() as u32
+    pub fn top(&self) -> u32 {
+        self.top
+    }
+
+    /// The node of a leg.
+    fn node(&self, leg: usize) -> u32 {
+        leg as u32 + u32::from(leg as u32 >= self.top)
     }
 
     /// Builds the machines and begins the start.
     pub fn boot(&mut self, how: OpenOptions) {
         tell!(self, "start {how:?}");
+        self.top = self.disks.len() as u32;
         let limits: Vec<_> =
             self.disks.iter().map(|d| Leg::limits_of(&d.lock().expect("no panic inside"))).collect();
         let cx = BuildContext {
@@ -295,7 +308,9 @@ impl<S: Subject> World<S> {
             if *left == 0 {
                 let leg = *leg;
                 self.ambush = None;
-                self.lose(leg);
+                if leg < self.legs() {
+                    self.lose(leg);
+                }
             }
         }
         let Some(((at, _), due)) = self.events.queue.pop_first() else { return false };
@@ -442,8 +457,9 @@ impl<S: Subject> World<S> {
             }
         }
         lose(&self.disks[leg]);
+        let node = self.node(leg);
         if let Some(graph) = self.graph.as_mut() {
-            graph.device_event(leg as u32, DeviceEvent::Lost, self.now, &mut self.events);
+            graph.device_event(node, DeviceEvent::Lost, self.now, &mut self.events);
             self.hear();
         }
     }
@@ -462,9 +478,35 @@ impl<S: Subject> World<S> {
     pub fn lengthen(&mut self, leg: usize, size: ByteLen) {
         tell!(self, "leg {leg} has {size}");
         self.disk(leg).size = size;
+        let node = self.node(leg);
         if let Some(graph) = self.graph.as_mut() {
-            graph.lengthen(leg as u32, size);
+            graph.lengthen(node, size);
         }
+    }
+
+    /// Adds a blank leg, which is not there yet: [`World::back`] brings it. Its number.
+    pub fn extend(&mut self) -> Result<usize, AdminError> {
+        let leg = self.disks.len();
+        let disk = {
+            let other = self.disk(0);
+            let mut disk = Disk::new(other.size, self.setup.data(), self.setup.disk_seed(leg as u64));
+            (disk.forgets, disk.lost) = (other.forgets, true);
+            Arc::new(Mutex::new(disk))
+        };
+        let mut setup = self.setup.clone();
+        let name = setup.add_leg();
+        tell!(self, "leg {leg}, `{name}`, is added");
+        let machine = Box::new(Leg::new(Arc::clone(&disk)));
+        let part = Part { name, machine, children: vec![], medium: None };
+        let top = self.top();
+        let graph = self.graph.as_mut().expect("booted");
+        let answer = graph.extend(top, part, self.now, &mut self.events);
+        self.hear();
+        answer.map(|_| {
+            self.disks.push(disk);
+            self.setup = setup;
+            leg
+        })
     }
 
     /// A leg is replaced by a blank one, when the last request to the old one has ended.
@@ -515,11 +557,12 @@ impl<S: Subject> World<S> {
     pub fn back(&mut self, leg: usize) {
         tell!(self, "leg {leg} is back");
         self.disk(leg).lost = false;
+        let node = self.node(leg);
         if let Some(graph) = self.graph.as_mut() {
-            if !graph.is_open(leg as u32) {
-                graph.open(leg as u32, OpenOptions::default(), self.now, &mut self.events);
+            if !graph.is_open(node) {
+                graph.open(node, OpenOptions::default(), self.now, &mut self.events);
             }
-            graph.device_event(leg as u32, DeviceEvent::Back, self.now, &mut self.events);
+            graph.device_event(node, DeviceEvent::Back, self.now, &mut self.events);
             self.hear();
         }
     }

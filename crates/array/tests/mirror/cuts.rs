@@ -238,7 +238,7 @@ fn lose_everywhere(story: Story, leg: usize, setup: &Setup) -> Result<(), String
         if w.open(create).is_ok() {
             story(&mut w);
         }
-        if w.wrong.is_none() && w.graph().is_open(w.legs() as u32) {
+        if w.wrong.is_none() && w.graph().is_open(w.top()) {
             w.close();
         }
         let ended = w.ambush.take().is_some();

@@ -2,6 +2,7 @@
 
 mod cuts;
 mod damage;
+mod extend;
 mod faults;
 mod forks;
 mod grow;

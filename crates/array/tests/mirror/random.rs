@@ -37,6 +37,9 @@ pub const ALL: Mix = Mix {
 };
 const BAD_PLACES: Mix = Mix { bad_places: true, ..ALL };
 
+/// Legs of a mirror that takes no more in its life.
+const MOST_LEGS: usize = 4;
+
 struct Life {
     world: World,
     rng: Rng,
@@ -153,7 +156,16 @@ impl Life {
             return;
         }
         // What is refused changes nothing.
-        match self.rng.below(8) {
+        match self.rng.below(9) {
+            8 if self.world.setup.hetero.is_none() && self.world.legs() < MOST_LEGS && self.lost.is_empty() => {
+                if let Ok(leg) = self.world.extend() {
+                    self.create = true;
+                    match self.rng.below(3) {
+                        0 => self.lost.push(leg), // it comes later
+                        _ => self.world.back(leg),
+                    }
+                }
+            }
             0..=3 => drop(self.world.admin(Admin::Scrub { mends: None })),
             4 => drop(self.world.admin(Admin::StopScrub)),
             5 | 6 => drop(self.world.admin(Admin::Lead(leg))),

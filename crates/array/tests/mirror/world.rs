@@ -94,6 +94,14 @@ impl Subject for Setup {
     fn legs(&self) -> Vec<String> {
         self.config.legs.clone()
     }
+    fn add_leg(&mut self) -> String {
+        let name = ["a", "b", "c", "d"][self.config.legs.len()];
+        self.config.legs.push(name.into());
+        if !self.config.leg_queue_depth.is_empty() {
+            self.config.leg_queue_depth.push(0);
+        }
+        name.into()
+    }
     fn seed(&self) -> u64 {
         self.seed
     }
@@ -199,6 +207,6 @@ impl World {
     }
 
     fn redundancy(&self) -> Redundancy {
-        self.graph().members(self.legs() as u32).and_then(|of| of.redundancy()).expect("a mirror says so")
+        self.graph().members(self.top()).and_then(|of| of.redundancy()).expect("a mirror says so")
     }
 }

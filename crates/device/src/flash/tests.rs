@@ -59,7 +59,7 @@ impl Bench {
             pool: &mut self.pool,
             medium: Some(&mut self.cells),
             charges: &mut self.charges,
-            peek: Peek::new(&[], &[], self.now),
+            peek: Peek::new(&[], &[], &[], self.now),
             effects: &mut self.effects,
         };
         event(&mut *self.flash, &mut cx)

@@ -72,7 +72,7 @@ impl Bench {
             pool: &mut self.pool,
             medium: Some(&mut *self.medium),
             charges: &mut self.charges,
-            peek: Peek::new(&[], &[], self.now),
+            peek: Peek::new(&[], &[], &[], self.now),
             effects: &mut self.effects,
         };
         let Step::FinishAt(ended, at) = self.machine.request(id, &mut cx) else { panic!("an end is named") };

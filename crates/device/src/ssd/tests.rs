@@ -118,7 +118,7 @@ impl Bench {
             pool: &mut self.pool,
             medium: self.cells.as_deref_mut(),
             charges: &mut self.charges,
-            peek: Peek::new(&[], &[], self.now),
+            peek: Peek::new(&[], &[], &[], self.now),
             effects: &mut effects,
         };
         let result = event(&mut *self.machine, &mut cx);

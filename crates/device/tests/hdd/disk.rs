@@ -70,7 +70,7 @@ impl Disk {
             pool: &mut self.pool,
             medium: None,
             charges: &mut self.charges,
-            peek: Peek::new(&[], &[], self.now),
+            peek: Peek::new(&[], &[], &[], self.now),
             effects: &mut self.effects,
         };
         let step = act(&mut *self.machine, &mut cx);

@@ -296,7 +296,7 @@ mod tests {
                 pool: &mut self.pool,
                 medium: None,
                 charges: &mut self.charges,
-                peek: Peek::new(&[], &[], Instant(7)),
+                peek: Peek::new(&[], &[], &[], Instant(7)),
                 effects: &mut effects,
             };
             let draft = Draft {

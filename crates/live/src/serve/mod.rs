@@ -484,7 +484,7 @@ impl Server<'_> {
             self.turn()?;
         }
         self.reactor.hear_losses();
-        for node in (0..self.reactor.graph().len() as u32).rev() {
+        for node in self.reactor.graph().order().rev() {
             if !self.reactor.graph().is_open(node) {
                 continue;
             }

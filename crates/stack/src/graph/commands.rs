@@ -1,6 +1,6 @@
 //! What an operator asks of a graph: of one machine, or of all of them for a tenant.
 
-use super::{Driver, Graph, Life};
+use super::{Driver, Graph, Life, Part};
 use nandu_base::{
     Admin, AdminError, ByteLen, Deal, DealError, Dealt, Instant, Limits, Step, TenantId, TenantShare,
 };
@@ -13,6 +13,32 @@ impl Graph {
         let limits = Limits { capacity, ..node.limits().clone() };
         debug_assert!(node.children.is_empty() && limits.capacity >= node.limits().capacity);
         node.grown = Some(Box::new(limits));
+    }
+
+    /// Adds `leaf` as the last child of machine `node`, which takes it for one more member when it opens ([`Admin::Extend`]). Its number is the
+    /// largest from then on; it is not open.
+    ///
+    /// # Errors
+    /// Why the machine does not take it; then nothing has changed.
+    pub fn extend<D: Driver>(
+        &mut self,
+        node: u32,
+        leaf: Part,
+        now: Instant,
+        driver: &mut D,
+    ) -> Result<u32, AdminError> {
+        assert!(leaf.children.is_empty(), "only a leaf is added to a graph that runs");
+        let (number, child) = (self.nodes.len() as u32, self.nodes[node as usize].children.len() as u8);
+        let name = leaf.name.clone();
+        self.push(leaf);
+        self.nodes[node as usize].children.push(number);
+        self.parents[number as usize].push((node, child));
+        let answer = self.admin(node, Admin::Extend(name), now, driver);
+        if answer.is_err() {
+            self.nodes[node as usize].children.pop();
+            self.pop();
+        }
+        answer.map(|()| number)
     }
 
     /// Asks machine `node` for something on behalf of an operator.

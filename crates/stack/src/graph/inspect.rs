@@ -91,7 +91,7 @@ impl Graph {
     ) -> Span {
         let index = node as usize;
         let asked = &self.nodes[index];
-        let peek = Peek::new(&self.nodes[..index], &asked.children, now);
+        let peek = Peek::new(&self.nodes[..index], &self.nodes[index + 1..], &asked.children, now);
         asked.machine.advise().map_or(Span::ZERO, |of| of.expected_latency(op, offset, len, &peek))
     }
 

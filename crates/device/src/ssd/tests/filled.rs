@@ -16,7 +16,7 @@ fn flash_map(bench: &mut Bench) -> Option<FlashMap> {
 fn places(bench: &Bench) -> Vec<Option<Place>> {
     let limits = bench.machine.limits();
     let page = u64::from(limits.preferred);
-    let peek = Peek::new(&[], &[], bench.now);
+    let peek = Peek::new(&[], &[], &[], bench.now);
     (0..limits.capacity.0 / page)
         .map(|n| bench.machine.advise()?.locate(ByteOffset(n * page), ByteLen(page), &peek))
         .collect()
