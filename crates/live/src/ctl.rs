@@ -9,6 +9,7 @@
 //! | `fail LEG` | the leg is given up, as if it had been unplugged; refused where a device could not serve without it | at once |
 //! | `fail LEG --force` | the same without that question | at once |
 //! | `add LEG` | the leg is opened again and goes back to work | when it is used, refused, or waits for others |
+//! | `add LEG to DEVICE with FILE` | the mirror gets one more leg of that name, in a file that is blank or made; it is filled from the others | when it is a member, or why it is none |
 //! | `replace LEG` | what is in place of the leg is blank, and is filled from the others | as `add` |
 //! | `replace LEG with FILE` | the same with another file, which is made when it is missing; of a leg that works it is filled from the old file, which serves meanwhile | as `add`; of a leg that works when the old file may go |
 //! | `grow` | the device whose files have become longer serves more; new connections see the new size | when it does, or why not |
@@ -53,6 +54,15 @@ pub enum Command {
     Fail(String, bool),
     /// Take a leg back.
     Add(String),
+    /// Give a mirror one more leg.
+    Extend {
+        /// The name of the new leg.
+        leg: String,
+        /// The mirror.
+        device: String,
+        /// The file or block device of the leg.
+        file: PathBuf,
+    },
     /// Fill a blank leg, in the file of the old one or in another.
     Replace(String, Option<PathBuf>),
     /// Serve more of files that have become longer: of this device, or of the only one that can.
@@ -187,7 +197,7 @@ impl fmt::Display for Setting {
 pub enum NoCommand {
     /// None begins so, or it has other words behind it.
     #[error(
-        "`{line}` is not a command; use `status`, `metrics`, `stop`, `fail LEG [--force]`, `add LEG`, `replace LEG [with FILE]`, `grow [DEVICE]`, `set-leader LEG`, \
+        "`{line}` is not a command; use `status`, `metrics`, `stop`, `fail LEG [--force]`, `add LEG`, `add LEG to DEVICE with FILE`, `replace LEG [with FILE]`, `grow [DEVICE]`, `set-leader LEG`, \
          `scrub DEVICE [repair|check|stop]`, `accept-loss DEVICE`, `set TENANT weight=300 rbps=max`, `set LEG replace_rate=SIZE`, `tenant add DEVICE size=SIZE`, \
          `tenant resize DEVICE NUMBER size=SIZE` or `tenant remove DEVICE NUMBER`"
     )]
@@ -229,6 +239,11 @@ impl FromStr for Command {
             ["fail", leg] => Ok(Command::Fail(leg.into(), false)),
             ["fail", leg, "--force"] => Ok(Command::Fail(leg.into(), true)),
             ["add", leg] => Ok(Command::Add(leg.into())),
+            ["add", leg, "to", device, "with", _, ..] => Ok(Command::Extend {
+                leg: leg.into(),
+                device: device.into(),
+                file: behind(line, &["add", leg, "to", device, "with"]).into(),
+            }),
             ["replace", leg] => Ok(Command::Replace(leg.into(), None)),
             // The name of the file is the rest of the line, blanks and all.
             ["replace", leg, "with", _, ..] => {
@@ -282,6 +297,9 @@ impl fmt::Display for Command {
             Command::Fail(leg, false) => write!(f, "fail {leg}"),
             Command::Fail(leg, true) => write!(f, "fail {leg} --force"),
             Command::Add(leg) => write!(f, "add {leg}"),
+            Command::Extend { leg, device, file } => {
+                write!(f, "add {leg} to {device} with {}", file.display())
+            }
             Command::Replace(leg, None) => write!(f, "replace {leg}"),
             Command::Replace(leg, Some(file)) => write!(f, "replace {leg} with {}", file.display()),
             Command::Grow(None) => f.write_str("grow"),

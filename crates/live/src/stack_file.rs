@@ -4,7 +4,7 @@
 use crate::backend::file::sync_name;
 use nandu_base::ByteLen;
 use nandu_stack::StackFile;
-use nandu_stack::load::with_text_at;
+use nandu_stack::load::{with_leg_added, with_text_at};
 use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,16 @@ pub(crate) fn move_leg(stack_file: &Path, device: &str, leg: &Path) -> Result<Pa
             leg.to_str().ok_or_else(|| format!("{shown}: a name that is not UTF-8 cannot stand in it"))?;
         with_text_at(text, &["device", device, "path"], leg)
             .ok_or_else(|| format!("{shown}: no `device.{device}.path` stands in it"))
+    })
+}
+
+/// Writes `leg` as one more leg of `device`, with `table` for its options. Returns where the file as it was is kept.
+///
+/// # Errors
+/// Why the file stays as it is.
+pub(crate) fn add_leg(stack_file: &Path, device: &str, leg: &str, table: toml::Table) -> Result<PathBuf, String> {
+    rewrite(stack_file, |text, shown| {
+        with_leg_added(text, device, leg, table).ok_or_else(|| format!("{shown}: no `device.{device}.legs` stands in it"))
     })
 }
 

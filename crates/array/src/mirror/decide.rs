@@ -235,8 +235,8 @@ pub struct Set {
 /// What the records of one set say together; `None` when some have gone on apart from others.
 ///
 /// All others are earlier states of the newest one, or have a [generation in common](common) with it. Of these the ones
-/// that say it without saying Opening decide who is in force: while a leg joins, those that were so before. Where all say Opening, the ones that
-/// were to be.
+/// that say it without saying Opening decide who is in force: while a leg joins, those that were so before. Where all say Opening, nothing was
+/// served since the one that they have in common; the last of them decide, for a leg may have left while others announced that they go on.
 pub fn believe(records: &[&Superblock]) -> Option<Set> {
     let mut order: Vec<usize> = (0..records.len()).collect();
     order.sort_by_key(|&at| (Reverse(records[at].generation.epoch), records[at].state == State::Opening));
@@ -248,14 +248,15 @@ pub fn believe(records: &[&Superblock]) -> Option<Set> {
     let peers: Vec<usize> = (0..records.len()).filter(is_peer).collect();
     let generation = before(peers.iter().map(|&at| records[at]));
     let says = |at: &usize| records[*at].state != State::Opening && records[*at].generation == generation;
-    let (is_said, are_alike) =
-        (peers.iter().any(says), peers.iter().all(|&at| records[at].generation == generation));
-    let deciders = peers.iter().filter(|at| !is_said || says(at)).map(|&at| records[at]);
-    let leader = deciders.clone().next()?.leader;
-    let in_force = match is_said || are_alike {
-        true => deciders.clone().fold(u64::MAX, |legs, sb| legs & sb.in_force),
-        false => deciders.clone().fold(0, |legs, sb| legs | sb.in_force),
+    let is_said = peers.iter().any(says);
+    let last = peers.iter().map(|&at| records[at].generation.epoch).max()?;
+    let decides = |at: &&usize| match is_said {
+        true => says(at),
+        false => records[**at].generation.epoch == last,
     };
+    let deciders = peers.iter().filter(decides).map(|&at| records[at]);
+    let leader = deciders.clone().next()?.leader;
+    let in_force = deciders.clone().fold(u64::MAX, |legs, sb| legs & sb.in_force);
     // What one of them did alone is no earlier state, whatever the newest one says of it.
     let is_apart = |at: usize| !is_peer(&at) && records[at].is_solo();
     let is_sound =
@@ -504,5 +505,52 @@ mod tests {
         assert!(start(Blank, Blank, plain).is_err());
         assert_eq!(start(Blank, Blank, create), Ok(Start::Fresh));
         assert!(start(Blank, Absent, create).is_err());
+    }
+
+    /// Of four legs one left, and while the others announced that they go on, another one.
+    #[test]
+    fn legs_that_leave_one_after_the_other_do_not_part_the_rest() {
+        use Found::{Absent, Valid};
+        let gens = [10, 11, 12].map(|epoch| Gen { epoch, tag: epoch * 7 });
+        let leg = |leg: u8| {
+            let mut sb = Superblock { leg, set: [1, 2], seq: 1, members: 4, in_force: 0b1111, ..Superblock::BLANK };
+            sb.generation = gens[0];
+            sb
+        };
+        let goes_on = |mut sb: Superblock, nth: usize, legs: u64, leader: u8| {
+            sb.begin_opening(gens[nth], sb.generation, sb.history);
+            (sb.in_force, sb.leader) = (legs, leader);
+            sb
+        };
+        let first = |l: u8| goes_on(leg(l), 1, 0b1101, 0);
+        let second = |l: u8| goes_on(first(l), 2, 0b1100, 2);
+        let names = ["a", "b", "c", "d"].map(String::from);
+        let all = [Valid(first(0)), Valid(leg(1)), Valid(second(2)), Valid(second(3))];
+        let rest = Start::Pair(Members { leader: 2, legs: 0b1100 });
+        assert_eq!(decide(&all, &names, OpenOptions::default()), Ok(rest));
+        // Only one of them had said it. All that was served is on each.
+        let cut = [Valid(first(0)), Valid(leg(1)), Valid(first(2)), Valid(second(3))];
+        assert!(decide(&cut, &names, OpenOptions::default()).is_ok());
+        let without = [Absent, Absent, Valid(second(2)), Valid(second(3))];
+        assert_eq!(decide(&without, &names, OpenOptions::default()), Ok(rest));
+    }
+
+    /// A leg that was added and has no records keeps nobody from starting; one that is needed does.
+    #[test]
+    fn of_more_than_two_legs_only_those_in_force_are_needed() {
+        use Found::{Blank, Valid};
+        let names = ["a", "b", "c"].map(String::from);
+        let pair = |l| Valid(sb(l, 5));
+        let plain = OpenOptions::default();
+        assert_eq!(decide(&[pair(0), pair(1), Blank], &names, plain), Ok(pair_of(0b011)));
+        assert_eq!(decide(&[Blank, pair(0), pair(1)], &names, plain), Ok(Start::Pair(Members { leader: 1, legs: 0b110 })));
+        let why = decide(&[pair(0), Blank, Blank], &names, plain).expect_err("one of two is missing").to_string();
+        assert!(why.contains("leg `b` is blank"), "{why}");
+        let why = decide(&[pair(0), pair(1)], &names[..1], plain).map_err(|e| e.to_string());
+        assert!(why.is_err_and(|why| why.contains("belongs to a mirror of 2 legs")));
+    }
+
+    fn pair_of(legs: Legs) -> Start {
+        Start::Pair(Members { leader: 0, legs })
     }
 }

@@ -789,11 +789,14 @@ pub enum CtlVerb {
         #[arg(long)]
         force: bool,
     },
-    /// Add a leg again
+    /// Add a leg again, or one more to a mirror
     #[command(alias = "re-add")]
     Add {
-        /// The leg
+        /// The leg; of one more, the name that it gets
         leg: String,
+        /// `to DEVICE with FILE`: one more leg of this mirror, in a file or device that is blank or made
+        #[arg(num_args = 4, value_names = ["to", "DEVICE", "with", "FILE"])]
+        to: Vec<String>,
     },
     /// Replace a leg by a blank file or device, which is filled; the old one leaves for good
     Replace {

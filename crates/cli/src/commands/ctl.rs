@@ -58,6 +58,12 @@ fn end(socket: &Path) -> Result<(), Failure> {
     nandu_live::ctl::stop(socket).map_err(failed)
 }
 
+/// A file as the server finds it, which may run in another directory.
+fn from_here(file: &str) -> Result<String, Failure> {
+    let file = std::path::absolute(file).map_err(|error| Failure::unreadable(Path::new(file), &error))?;
+    Ok(file.display().to_string())
+}
+
 /// The command as the socket takes it.
 fn line(verb: &CtlVerb) -> Result<String, Failure> {
     Ok(match verb {
@@ -66,15 +72,16 @@ fn line(verb: &CtlVerb) -> Result<String, Failure> {
         CtlVerb::Stop => "stop".into(),
         CtlVerb::Fail { leg, force: false } => format!("fail {leg}"),
         CtlVerb::Fail { leg, force: true } => format!("fail {leg} --force"),
-        CtlVerb::Add { leg } => format!("add {leg}"),
+        CtlVerb::Add { leg, to } => match &to[..] {
+            [] => format!("add {leg}"),
+            [word, device, with, file] if word == "to" && with == "with" => {
+                format!("add {leg} to {device} with {}", from_here(file)?)
+            }
+            _ => return Err(Failure::input("write `add LEG`, or `add LEG to DEVICE with FILE`")),
+        },
         CtlVerb::Replace { leg, with } => match &with[..] {
             [] => format!("replace {leg}"),
-            // The server may run in another directory.
-            [word, file] if word == "with" => {
-                let file = std::path::absolute(file)
-                    .map_err(|error| Failure::unreadable(Path::new(file), &error))?;
-                format!("replace {leg} with {}", file.display())
-            }
+            [word, file] if word == "with" => format!("replace {leg} with {}", from_here(file)?),
             _ => return Err(Failure::input("write `replace LEG`, or `replace LEG with FILE`")),
         },
         CtlVerb::Grow { device: None } => "grow".into(),

@@ -203,6 +203,7 @@ impl Reactor {
                 Ok(Command::Stop) => Some(self.begin_end(key)),
                 Ok(Command::Fail(leg, is_forced)) => Some(self.fail_leg(&leg, is_forced)),
                 Ok(Command::Add(leg)) => self.add_leg(&leg, key),
+                Ok(Command::Extend { leg, device, file }) => self.extend(&leg, &device, &file, key),
                 Ok(Command::Replace(leg, file)) => self.replace_leg(&leg, file.as_deref(), key),
                 Ok(Command::Grow(device)) => self.grow(device.as_deref(), key),
                 Ok(Command::Lead(leg)) => Some(self.lead(&leg)),

@@ -88,6 +88,12 @@ impl Reactor {
         self.news.push(News::Left { device, leg, left: left.clone(), is_leg });
     }
 
+    /// A device has one more that it stands on, which is not there yet.
+    pub(super) fn add_bond(&mut self, device: u32, child: u8, leg: u32) {
+        let left = Some(self.departure(leg, ChildUse::Out));
+        self.bonds.push(Bond { device, child, leg, was: ChildUse::Out, left });
+    }
+
     fn find_bonds(&self) -> Vec<Bond> {
         let mut bonds = Vec::new();
         for (device, children) in (0u32..).zip(&self.children) {

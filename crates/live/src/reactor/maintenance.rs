@@ -39,6 +39,10 @@ pub(super) enum Told {
     Sized(u32, ByteLen, Result<Option<PathBuf>, String>),
     /// The new file of a leg that moves is a copy of the old one, or why not.
     Filled(u32, Result<(), String>),
+    /// The file of a leg that is to be added was looked at.
+    LookedAtNew(Result<(), LegError>),
+    /// The stack file names the leg that is added, or why not; with where it is kept as it was, if there is one.
+    NamedNew(Result<Option<PathBuf>, String>),
     /// The records of ours are off the old file of a leg that has moved, or why not.
     Wiped(u32, Result<(), String>),
 }
@@ -49,6 +53,10 @@ pub(super) struct Teller(Sender<Told>);
 impl Teller {
     pub fn sizes(&self, device: u32, size: ByteLen, result: Result<Option<PathBuf>, String>) {
         let _ = self.0.send(Told::Sized(device, size, result)); // nobody listens any more: the server has ended
+    }
+
+    pub fn named_new(&self, result: Result<PathBuf, String>) {
+        let _ = self.0.send(Told::NamedNew(result.map(Some))); // as above
     }
 }
 
@@ -104,6 +112,11 @@ impl Reactor {
         self.looks.sender.clone()
     }
 
+    /// What threads that look at files look at themselves: whether the server has ended.
+    pub(super) fn looks_stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.looks.stop)
+    }
+
     /// Has the stack file name another file of a leg. False: there is no stack file.
     pub(super) fn name_in_stack_file(&mut self, leg: u32, file: PathBuf) -> bool {
         self.looks.moved.retain(|(other, _)| *other != leg);
@@ -152,6 +165,14 @@ impl Reactor {
                 }
                 Told::Wiped(leg, result) => {
                     self.wiped(leg, result);
+                    continue;
+                }
+                Told::LookedAtNew(result) => {
+                    self.looked_at_new(result);
+                    continue;
+                }
+                Told::NamedNew(result) => {
+                    self.named_new(result);
                     continue;
                 }
                 Told::Sized(device, size, result) => {
@@ -265,6 +286,11 @@ impl Reactor {
     /// What a file is to this server already.
     fn who_has(&mut self, node: u32, path: &Path) -> Option<String> {
         let id = self.host.leg(node).backend.id_of(path)?;
+        self.whose_is(id)
+    }
+
+    /// What the file of this number is to this server already.
+    pub(super) fn whose_is(&self, id: FileId) -> Option<String> {
         let legs = (0u32..).zip(&self.host.legs);
         let mut in_use =
             legs.filter(|(_, leg)| leg.as_ref().is_some_and(|leg| leg.backend.file_id() == Some(id)));
@@ -348,7 +374,7 @@ impl Reactor {
     }
 
     /// Takes a leg back as soon as that can be, and lets a client wait for it.
-    fn await_leg(&mut self, node: u32, client: Key) -> Option<Value> {
+    pub(super) fn await_leg(&mut self, node: u32, client: Key) -> Option<Value> {
         self.host.leg(node).state = LegState::Returning;
         self.wait_for_leg(node, client);
         self.try_return(node, self.clock.now());
@@ -429,10 +455,12 @@ impl Reactor {
 
     pub(super) fn answer_leg(&mut self, node: u32, answer: &Value) {
         self.spare_answered(node, answer);
+        let mut answer = answer.clone();
+        self.end_extension(node, &mut answer);
         for key in self.controls.keys() {
             if let Some(conn) = self.controls.get_mut(key).filter(|conn| conn.waits_for == Some(node)) {
                 conn.waits_for = None;
-                conn.say(answer);
+                conn.say(&answer);
             }
         }
     }

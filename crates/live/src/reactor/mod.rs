@@ -10,6 +10,7 @@ mod clients;
 mod conn;
 mod control;
 mod departures;
+mod extend;
 mod grow;
 mod host;
 mod legs;
@@ -30,6 +31,7 @@ pub mod watchdog;
 pub use clients::{Listener, OfferError};
 pub use conn::Caps;
 pub use departures::Departure;
+pub use extend::Leaves;
 
 use crate::backend::{BlockBackend, BlockIo, Completions, Done, Failure};
 use crate::clock::Clock;
@@ -122,6 +124,17 @@ pub enum News {
         /// What became of the stack file.
         result: Result<std::path::PathBuf, String>,
     },
+    /// A mirror has one more leg.
+    Extended {
+        /// The mirror.
+        device: String,
+        /// The leg.
+        leg: String,
+        /// Its file.
+        file: std::path::PathBuf,
+        /// Where the stack file is kept as it was before it named the leg, if there is one.
+        copy: Option<std::path::PathBuf>,
+    },
     /// A spare took the place of a leg that failed, or why it did not.
     Spare {
         /// The leg.
@@ -164,6 +177,8 @@ pub struct Setup {
     pub shares: Vec<TenantShare>,
     /// For each machine whether it models a device whose medium is in the graph; such a machine has a [`crate::drive::link::Link`].
     pub emulated: Vec<bool>,
+    /// What leaves are made of that are added later.
+    pub leaves: Leaves,
 }
 
 /// A running stack.
@@ -220,6 +235,9 @@ pub struct Reactor {
     spares: spares::Spares,
     /// Legs that move to another file.
     moves: Vec<moves::Move>,
+    /// What new leaves are made of, and the one on its way.
+    leaves: Leaves,
+    extension: Option<extend::Extension>,
     /// Devices that grow.
     growths: Vec<grow::Growth>,
     /// Legs that are open and wait to be used.
@@ -289,6 +307,8 @@ impl Reactor {
             looks: maintenance::Looks::new(),
             spares: spares::Spares::default(),
             moves: Vec::new(),
+            leaves: setup.leaves,
+            extension: None,
             growths: Vec::new(),
             joining: Vec::new(),
             outside: Vec::new(),

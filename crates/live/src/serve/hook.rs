@@ -60,6 +60,7 @@ impl Event {
             News::Left { device, leg, .. } => ("left-out", device, Some(leg.clone())),
             News::Spare { leg, result: Ok(()), .. } => ("spare-taken", leg, None),
             News::Spare { leg, result: Err(_), .. } => ("spare-refused", leg, None),
+            News::Extended { device, leg, .. } => ("leg-added", device, Some(leg.clone())),
             News::UsedAgain { device, leg } => ("used-again", device, Some(leg.clone())),
             _ => return None,
         };

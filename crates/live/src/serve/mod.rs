@@ -29,9 +29,9 @@ use crate::backend::candidate::Undo;
 use crate::listen::{self, SocketFile};
 use crate::nbd::{BlockSizes, Export};
 use crate::reactor::watchdog::{Bark, Watchdog};
-use crate::reactor::{Listener, Reactor, Setup, WIDEST_BLOCK};
+use crate::reactor::{Leaves, Listener, Reactor, Setup, WIDEST_BLOCK};
 use nandu_base::{ByteLen, Content, Instant, Limits, MediumSpec, OpenOptions, Span, TenantId};
-use nandu_stack::{BuildOptions, Built, Graph};
+use nandu_stack::{BuildOptions, Built, BuiltPart, Graph};
 use rustix::fs::Mode;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ fn chosen_exports(options: &ServeOptions, built: &Built) -> Result<Vec<Chosen>, 
 
 /// Leaves that have a file or block device, with that and their size.
 fn files(options: &ServeOptions, built: &Built) -> Vec<(String, PathBuf, ByteLen)> {
-    let file = |part: &nandu_stack::BuiltPart| match &part.medium {
+    let file = |part: &BuiltPart| match &part.medium {
         MediumSpec::Block(spec) => {
             Some((part.name.clone(), options.base.join(spec.path.as_deref()?), spec.capacity))
         }
@@ -191,6 +191,12 @@ fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeErro
     let is_emulated = |medium: &MediumSpec| !matches!(medium, MediumSpec::None | MediumSpec::Block(_));
     let emulated = built.parts.iter().map(|part| is_emulated(&part.medium)).collect();
     let shares = options.stack.shares();
+    let is_direct = |part: &BuiltPart| matches!(&part.medium, MediumSpec::Block(spec) if spec.direct);
+    let leaves = Leaves {
+        kind: options.stack.devices.iter().map(|device| &device.kind).find(|kind| kind.name == "file").cloned(),
+        base: options.base.clone(),
+        direct: built.parts.iter().map(is_direct).collect(),
+    };
     let kinds = built.parts.iter().map(|part| part.kind).collect();
     let children = built.parts.iter().map(|part| part.children.clone()).collect();
     let parts = built.into_parts(|node, _| computed[node as usize].take());
@@ -201,8 +207,9 @@ fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeErro
         assume_clean: options.assume_clean,
         salvage: options.salvage,
     };
-    let setup =
-        Setup { graph, kinds, children, media: legs, completions, how, caps: options.caps, shares, emulated };
+    let media = legs;
+    let caps = options.caps;
+    let setup = Setup { graph, kinds, children, media, completions, how, caps, shares, emulated, leaves };
     Ok(Assembled { reactor: Reactor::new(setup)?, missing, drives, gone, made })
 }
 

@@ -293,6 +293,7 @@ impl Report {
                 | News::UsedAgain { .. }
                 | News::Moved { result: Ok(_), .. }
                 | News::Sized { result: Ok(_), .. }
+                | News::Extended { .. }
                 | News::Client(_),
             ) => Level::Info,
         }
@@ -401,6 +402,15 @@ impl fmt::Display for Report {
             }
             Report::News(News::Sized { device, result: Err(why) }) => {
                 write!(f, "{device}: the stack file still says the old sizes: {why}; correct `size`")
+            }
+            Report::News(News::Extended { device, leg, file, copy }) => {
+                write!(f, "{device}: `{leg}` is one more leg, in {}", file.display())?;
+                match copy {
+                    Some(copy) => {
+                        write!(f, "; the stack file names it, and is kept as it was in {}", copy.display())
+                    }
+                    None => Ok(()),
+                }
             }
             Report::News(News::Spare { leg, file, result: Ok(()) }) => {
                 write!(f, "{leg}: the spare {} has taken its place", file.display())

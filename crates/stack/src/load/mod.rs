@@ -16,7 +16,7 @@ mod tree;
 mod write;
 
 pub use changes::ChangeTable;
-pub use edit::with_text_at;
+pub use edit::{with_leg_added, with_text_at};
 pub use error::{At, Problem, Reason, StackError};
 pub use nandu_base::Fit;
 pub use schema::schema;
