@@ -176,7 +176,7 @@ fn the_same_load_gives_the_same_times() {
         let mut bed = bed(BUFFERED);
         for n in 0..300u64 {
             bed.submit(0, Op::Write, Flags::NONE, n * n % 80 * PAGE, PAGE.min((80 - n * n % 80) * PAGE));
-            bed.run_until(bed.now() + Span::from_us(n % 7 * 300));
+            bed.pass(Span::from_us(n % 7 * 300));
         }
         bed.settle();
         bed.take_done().iter().map(|d| (d.serial, d.at)).collect::<Vec<(u32, Instant)>>()

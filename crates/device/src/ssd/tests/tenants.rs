@@ -1,7 +1,7 @@
 //! Tenants: the model, and what isolation and lending are for.
 
 use super::*;
-use nandu_base::{Ask, Resource};
+use nandu_base::{Resource, TenantId};
 
 /// Two tenants of 200 and 120 pages of 2 KiB, and as many for 80 that nobody has; superblocks of 8 pages.
 pub(super) const SHARED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 100\npages_per_block = 2\n\
@@ -51,11 +51,6 @@ fn every_isolation_agrees_with_the_model() {
     }
 }
 
-pub(super) fn counter(bench: &mut Bench, name: &str) -> u64 {
-    let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
-    counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
-}
-
 pub(super) const A: (u64, u64) = (0, 200);
 pub(super) const B: (u64, u64) = (200, 320);
 
@@ -67,12 +62,11 @@ pub(super) fn burst(
     rng: &mut Rng,
 ) -> Result<(), String> {
     for at in 0..pages {
-        bench.now += Span(2_000_000);
+        bench.pass(Span(2_000_000));
         let page = rng.between(first, end - 1);
-        let (id, _) = bench.issue(Op::Write, page * 4, 4, Payload::NONE, Flags::NONE);
-        bench.end(id);
+        bench.issue(Op::Write, page * 4, 4, Payload::NONE, Flags::NONE);
         if at % 16 == 0 {
-            bench.machine.check().map_err(|v| v.to_string())?;
+            bench.check().map_err(|v| v.to_string())?;
         }
     }
     Ok(())
@@ -83,7 +77,7 @@ fn bursts(options: &str, seed: u64, plant: Option<&str>) -> Result<Bench, String
     let mut rng = Rng::new(seed);
     let mut bench =
         Bench::new(&format!("{SHARED}reclaim_unit = \"superblock\"\n{options}"), plant, Precondition::Filled);
-    bench.cells = None;
+    bench.forget_media();
     for _ in 0..30 {
         let (first, end) = *rng.pick(&[A, B]);
         let from = rng.between(first, end - 1);
@@ -105,12 +99,9 @@ fn a_lender_has_its_units_back_after_one_collection_each() {
                 );
                 let mut bench = bursts(&options, seed, None)
                     .unwrap_or_else(|what| panic!("seed {seed}, {options}: {what}"));
-                assert!(bench.charges_match(), "I-13");
-                assert!(
-                    counter(&mut bench, "collections_forced_by_lenders")
-                        <= counter(&mut bench, "units_demanded")
-                );
-                demands += counter(&mut bench, "units_demanded");
+                assert!(bench.charges_match("ssd"), "I-13");
+                assert!(bench.counter("collections_forced_by_lenders") <= bench.counter("units_demanded"));
+                demands += bench.counter("units_demanded");
             }
         }
     }
@@ -125,17 +116,13 @@ fn a_burst_that_borrows_moves_fewer_pages_and_the_lender_none_more() {
             None,
             Precondition::Filled,
         );
-        bench.cells = None;
+        bench.forget_media();
         burst(&mut bench, B, 700, &mut Rng::new(5)).unwrap();
-        (
-            counter(&mut bench, "tenant_2_gc_pages_moved"),
-            counter(&mut bench, "tenant_1_gc_pages_moved"),
-            bench,
-        )
+        (bench.counter("tenant_2_gc_pages_moved"), bench.counter("tenant_1_gc_pages_moved"), bench)
     };
     let (alone, other, _) = moved("isolation = { kind = \"vssd\" }\n");
     let (shared, lender, mut bench) = moved(LENDING);
-    assert!(counter(&mut bench, "tenant_2_units_borrowed") > 0);
+    assert!(bench.counter("tenant_2_units_borrowed") > 0);
     assert!(shared < alone, "{shared} pages moved with lent units, {alone} without");
     assert_eq!((other, lender), (0, 0), "who writes nothing collects nothing");
 }
@@ -151,9 +138,9 @@ fn who_would_clear_full_units_to_repay_borrows_nothing() {
             None,
             Precondition::Filled,
         );
-        bench.cells = None;
+        bench.forget_media();
         burst(&mut bench, B, 700, &mut Rng::new(5)).unwrap();
-        (counter(&mut bench, "tenant_2_units_borrowed"), counter(&mut bench, "tenant_2_gc_pages_moved"))
+        (bench.counter("tenant_2_units_borrowed"), bench.counter("tenant_2_gc_pages_moved"))
     };
     let (anybody, half, nobody) = (borrowed("1"), borrowed("1/2"), borrowed("1/100"));
     assert!(anybody.0 > 0 && half.0 > 0, "{anybody:?} {half:?}");
@@ -170,15 +157,14 @@ fn what_a_debtor_is_forced_to_do_is_charged_to_it_and_wears_for_it() {
         None,
         Precondition::Filled,
     );
-    bench.cells = None;
+    bench.forget_media();
     let mut rng = Rng::new(2);
     burst(&mut bench, B, 900, &mut rng).unwrap();
-    let (erases, lent) =
-        (counter(&mut bench, "tenant_2_block_erases"), counter(&mut bench, "tenant_1_units_lent_now"));
+    let (erases, lent) = (bench.counter("tenant_2_block_erases"), bench.counter("tenant_1_units_lent_now"));
     assert!(lent > 0);
     burst(&mut bench, A, 900, &mut rng).unwrap();
-    assert_eq!(counter(&mut bench, "tenant_1_units_lent_now"), 0, "all of it was needed");
-    assert!(counter(&mut bench, "tenant_2_block_erases") >= erases);
+    assert_eq!(bench.counter("tenant_1_units_lent_now"), 0, "all of it was needed");
+    assert!(bench.counter("tenant_2_block_erases") >= erases);
 }
 
 #[test]
@@ -188,19 +174,14 @@ fn an_idle_borrower_fills_the_shared_space_again() {
             "reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"3/4\", reserve_min = 1, return_policy = \"on-demand\"{options} }}\n"
         );
         let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
-        bench.cells = None;
+        bench.forget_media();
         burst(&mut bench, B, 900, &mut Rng::new(2)).unwrap();
-        let lent = counter(&mut bench, "tenant_1_units_lent_now");
+        let lent = bench.counter("tenant_1_units_lent_now");
         assert!(lent > 4, "{lent} units are lent after the burst");
-        let now = bench.now;
-        collection::idle(&mut bench, vec![(TimerKey(2), now + Span::from_ms(20))]);
-        bench.machine.check().unwrap();
-        assert!(bench.charges_match(), "I-13");
-        (
-            lent,
-            counter(&mut bench, "tenant_1_units_lent_now"),
-            counter(&mut bench, "units_returned_while_idle"),
-        )
+        bench.rest();
+        bench.check().unwrap();
+        assert!(bench.charges_match("ssd"), "I-13");
+        (lent, bench.counter("tenant_1_units_lent_now"), bench.counter("units_returned_while_idle"))
     };
     let (lent, left, returned) = run(", return_pool_below = 1");
     println!("of {lent} units lent after a burst {left} are after a rest, {returned} came back");
@@ -219,18 +200,18 @@ fn who_has_lent_asks_back_before_it_begins_to_collect() {
             "reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"9/10\", reserve_min = 1, return_policy = \"{return_policy}\" }}\n"
         );
         let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
-        bench.cells = None;
+        bench.forget_media();
         let rng = &mut Rng::new(2);
         burst(&mut bench, B, 900, rng).unwrap();
         let mut demanded = 0;
         for _ in 0..400 {
             burst(&mut bench, A, 1, rng).unwrap();
-            if counter(&mut bench, "tenant_1_units_lent_now") == 0 {
+            if bench.counter("tenant_1_units_lent_now") == 0 {
                 break;
             }
-            demanded = counter(&mut bench, "units_demanded");
+            demanded = bench.counter("units_demanded");
             assert_eq!(
-                counter(&mut bench, "tenant_1_gc_pages_moved"),
+                bench.counter("tenant_1_gc_pages_moved"),
                 0,
                 "{return_policy}: it is still owed units"
             );
@@ -248,13 +229,13 @@ fn a_paper_that_knows_no_way_back_is_followed() {
         None,
         Precondition::Filled,
     );
-    bench.cells = None;
+    bench.forget_media();
     let mut rng = Rng::new(3);
     burst(&mut bench, B, 900, &mut rng).unwrap();
-    let lent = counter(&mut bench, "tenant_1_units_lent_now");
+    let lent = bench.counter("tenant_1_units_lent_now");
     burst(&mut bench, A, 400, &mut rng).unwrap();
     assert!(lent > 0);
-    assert_eq!(counter(&mut bench, "tenant_1_units_lent_now"), lent, "the lender collects instead");
+    assert_eq!(bench.counter("tenant_1_units_lent_now"), lent, "the lender collects instead");
 }
 
 #[test]
@@ -292,14 +273,12 @@ fn channels_of_its_own_keep_a_tenant_from_the_others_queue() {
             _ => drive,
         };
         let mut bench = Bench::new(&format!("{drive}{isolation}"), None, Precondition::Filled);
-        bench.cells = None;
-        let (id, _) = bench.issue(Op::Write, 0, 4 * 64, Payload::NONE, Flags::NONE);
-        bench.end(id);
+        bench.forget_media();
+        bench.issue(Op::Write, 0, 4 * 64, Payload::NONE, Flags::NONE);
         let mut last = Span::ZERO;
         for page in 700..716 {
-            let (id, end) = bench.issue(Op::Read, page * 4, 4, Payload::NONE, Flags::NONE);
-            bench.end(id);
-            last = last.longer(end.since(bench.now));
+            let end = bench.issue(Op::Read, page * 4, 4, Payload::NONE, Flags::NONE);
+            last = last.longer(end.since(bench.now()));
         }
         last
     };
@@ -357,19 +336,7 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
         let text = format!(
             "profile = \"slc-2015\"\nblocks_per_plane = 40\npages_per_block = 32\nspare_factor = 0.3\n{text}"
         );
-        let config: SsdConfig = toml::from_str(&text).unwrap();
-        let plants = BTreeSet::new();
-        let precondition = Precondition::Empty;
-        let cx = BuildContext {
-            name: "ssd",
-            children: &[],
-            seed: 1,
-            tenants: 1,
-            shares: &[],
-            planted: &plants,
-            precondition,
-        };
-        let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
+        let error = refused(&text);
         assert_eq!(error.key, Some(key), "{text}: {error}");
     }
 }
@@ -402,24 +369,24 @@ fn maps_of_tenants_agree_with_the_model() {
 fn who_changes_entries_pays_for_writing_them_whoever_sets_it_off() {
     let options = "reclaim_unit = \"superblock\"\nisolation = { kind = \"vssd\" }\nmapping = { kind = \"dftl\", cmt_size = 64 }\n";
     let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
-    let map = |bench: &Bench, tenant: u16| bench.charges.get(TenantId(tenant), Resource::Die, Work::Map);
+    let map =
+        |bench: &Bench, tenant: u16| bench.graph().charges(0).get(TenantId(tenant), Resource::Die, Work::Map);
     let ask = |bench: &mut Bench, tenant: u16, op: Op, page: u64| {
-        bench.now += Span(5_000_000);
-        bench.asks = TenantId(tenant);
-        let (id, _) = bench.issue(op, page * 4, 4, Payload::NONE, Flags::NONE);
-        bench.end(id);
+        bench.pass(Span(5_000_000));
+        bench.asks = usize::from(tenant) - 1;
+        bench.issue(op, page * 4, 4, Payload::NONE, Flags::NONE);
     };
     (0..8).for_each(|page| ask(&mut bench, 2, Op::Write, A.0 + page));
     let written = map(&bench, 2);
-    let (reads, writes) = (bench.figure("map_pages_read"), bench.figure("map_pages_written"));
+    let (reads, writes) = (bench.counter("map_pages_read"), bench.counter("map_pages_written"));
     assert_eq!((reads, writes), (8, 0), "eight entries fit");
     // Each read lets one of them go; the first takes all changes of the translation page along.
     (0..8).for_each(|page| ask(&mut bench, 1, Op::Read, B.0 + page));
-    assert_eq!(bench.figure("map_pages_written"), 1);
+    assert_eq!(bench.counter("map_pages_written"), 1);
     assert_eq!(map(&bench, 1), written, "eight translation pages read, as the other has");
     assert!(map(&bench, 2) > written, "who wrote pays for the write-back");
-    assert!(bench.charges_match(), "I-13");
-    bench.machine.check().unwrap();
+    assert!(bench.charges_match("ssd"), "I-13");
+    bench.check().unwrap();
 }
 
 const DEBT: &str = "reclaim_unit = \"superblock\"\nmax_tenants = 2\nisolation = { kind = \"shared-space\", \
@@ -430,17 +397,17 @@ fn a_tenant_goes_or_shrinks_when_all_its_free_units_were_called_back() {
     for seed in 0..8 {
         for deal in [Deal::Remove { number: 2 }, Deal::Resize { number: 2, size: ByteLen(200 << 10) }] {
             let mut bench = Bench::new(&format!("{SHARED}{DEBT}"), None, Precondition::Filled);
-            bench.cells = None;
+            bench.forget_media();
             let rng = &mut Rng::new(seed);
             burst(&mut bench, B, 600, rng).expect("it is served");
             for _ in 0..2000 {
-                if counter(&mut bench, "tenant_1_units_lent_now") == 0 {
+                if bench.counter("tenant_1_units_lent_now") == 0 {
                     break;
                 }
                 burst(&mut bench, A, 1, rng).expect("it is served");
             }
             let _ = bench.deal(deal); // whether it may is told by the drive; it ends
-            bench.machine.check().expect("every invariant holds");
+            bench.check().expect("every invariant holds");
         }
     }
 }
@@ -448,12 +415,12 @@ fn a_tenant_goes_or_shrinks_when_all_its_free_units_were_called_back() {
 #[test]
 fn a_debtor_pays_when_it_goes() {
     let mut bench = Bench::new(&format!("{SHARED}{DEBT}"), None, Precondition::Filled);
-    bench.cells = None;
+    bench.forget_media();
     burst(&mut bench, B, 900, &mut Rng::new(2)).expect("it is served");
-    assert!(counter(&mut bench, "tenant_1_units_lent_now") > 0);
+    assert!(bench.counter("tenant_1_units_lent_now") > 0);
     bench.deal(Deal::Remove { number: 2 }).expect("it pays first");
-    assert_eq!(counter(&mut bench, "tenant_1_units_lent_now"), 0);
-    bench.machine.check().expect("every invariant holds");
+    assert_eq!(bench.counter("tenant_1_units_lent_now"), 0);
+    bench.check().expect("every invariant holds");
 }
 
 #[test]
@@ -467,18 +434,18 @@ fn pages_that_move_when_a_tenant_shrinks_are_found_in_a_map_on_the_flash() {
     for page in 0..100 {
         for lpn in [page, 200 + 3 * page % 100, 200 + (3 * page + 1) % 100, 200 + (3 * page + 2) % 100] {
             serial += 1;
-            bench.now += Span(5_000_000);
+            bench.pass(Span(5_000_000));
             newest[lpn as usize] = bench.put(serial, lpn, 1);
         }
     }
     let resized = bench.deal(Deal::Resize { number: 1, size: ByteLen(200 * 512) }).expect("there is room");
-    bench.now = resized.holds_at;
+    bench.run_until(resized.holds_at);
     for _ in 0..2 {
-        bench.machine.check().expect("every invariant holds");
+        bench.check().expect("every invariant holds");
         for lpn in 0..100 {
             assert_eq!(bench.stamps(lpn, 1), [newest[lpn as usize]], "page {lpn}");
         }
-        bench.now += Span(1_000_000_000);
+        bench.pass(Span(1_000_000_000));
         bench.cut(&mut Rng::new(1));
     }
 }

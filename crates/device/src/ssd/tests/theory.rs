@@ -110,19 +110,17 @@ fn measure(case: Case, warm: u64) -> f64 {
         100 - percent
     );
     let mut bench = Bench::new(&toml, None, Precondition::Filled);
-    bench.cells = None;
-    let logical = bench.machine.limits().capacity.sectors();
+    bench.forget_media();
+    let logical = bench.limits().capacity.sectors();
     let mut rng = Rng::new(SEED);
     for round in [warm, 2] {
-        bench.machine.report(&mut Report::new(Ask::Anew));
+        bench.report("ssd", Ask::Anew);
         for _ in 0..round * logical {
-            let (id, end) = bench.issue(Op::Write, rng.below(logical), 1, Payload::NONE, Flags::NONE);
-            bench.end(id);
-            bench.now = end;
+            let end = bench.issue(Op::Write, rng.below(logical), 1, Payload::NONE, Flags::NONE);
+            bench.run_until(end);
         }
     }
-    let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
-    let get = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value) as f64;
+    let mut get = |name| bench.counter(name) as f64;
     get("nand_pages_programmed") / get("host_pages_written")
 }
 
@@ -202,20 +200,18 @@ fn first_pass(options: &str, precondition: Precondition, warm: u64) -> f64 {
          spare_factor = 0.2\nwear = {{ static_wl_threshold = 0, endurance = 0 }}\n{options}"
     );
     let mut bench = Bench::new(&toml, None, precondition);
-    bench.cells = None;
-    bench.machine.check().unwrap();
-    let logical = bench.machine.limits().capacity.sectors();
+    bench.forget_media();
+    bench.check().unwrap();
+    let logical = bench.limits().capacity.sectors();
     let mut rng = Rng::new(SEED);
     for round in [warm, 1] {
-        bench.machine.report(&mut Report::new(Ask::Anew));
+        bench.report("ssd", Ask::Anew);
         for _ in 0..round * logical {
-            let (id, end) = bench.issue(Op::Write, rng.below(logical), 1, Payload::NONE, Flags::NONE);
-            bench.end(id);
-            bench.now = end;
+            let end = bench.issue(Op::Write, rng.below(logical), 1, Payload::NONE, Flags::NONE);
+            bench.run_until(end);
         }
     }
-    let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
-    let get = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value) as f64;
+    let mut get = |name| bench.counter(name) as f64;
     (get("host_pages_written") + get("gc_pages_moved")) / get("host_pages_written")
 }
 
