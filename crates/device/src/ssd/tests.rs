@@ -1,9 +1,11 @@
 //! The drive against an obvious model: a list of what each sector may hold.
 
+use super::mapping::Maps;
 use super::*;
+use crate::fixture::{SsdTable, ssd};
 use crate::nand::Cells;
 use nandu_base::{
-    Ask, BuildError, Deal, DealError, Dealt, DeviceConfig, Flags, Instant, IoError, Limits, Payload,
+    Ask, BuildError, Deal, DealError, Dealt, DeviceConfig, Family, Flags, Instant, IoError, Limits, Payload,
     Precondition, Rng, SECTOR, Stamp,
 };
 use nandu_graph::testkit::{Bed, Machines};
@@ -44,12 +46,11 @@ impl DerefMut for Bench {
 }
 
 fn try_build(
-    toml: &str,
+    drive: &SsdTable,
     plants: &BTreeSet<String>,
     precondition: Precondition,
 ) -> Result<Box<dyn Machine>, BuildError> {
-    let config: SsdConfig = toml::from_str(toml).expect("the test's options parse");
-    config.build(&BuildContext {
+    drive.config().expect("the test's options parse").build(&BuildContext {
         name: "ssd",
         children: &[],
         seed: 1,
@@ -61,51 +62,67 @@ fn try_build(
 }
 
 /// Why a drive with these options cannot be built.
-fn refused(toml: &str) -> BuildError {
-    let built = try_build(toml, &BTreeSet::new(), Precondition::Empty);
-    built.err().unwrap_or_else(|| panic!("accepted: {toml}"))
+fn refused(drive: &SsdTable) -> BuildError {
+    let built = try_build(drive, &BTreeSet::new(), Precondition::Empty);
+    built.err().unwrap_or_else(|| panic!("accepted: {drive:?}"))
 }
 
-const TINY: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 12\npages_per_block = 8\n\
-                    spare_factor = 0.7\n";
+fn tiny() -> SsdTable {
+    ssd("slc-2015").channels(2).planes(2).blocks(12).pages(8).spare(0.7)
+}
 
-/// Six translation pages of 128 entries.
-const PAGED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 24\npages_per_block = 16\n\
-                     page_size = \"512 B\"\nspare_factor = 0.5\n";
-
-/// Each demand-paged map with a cache that is far too small.
-const MAPS: [&str; 8] = [
-    "mapping = { kind = \"dftl\", cmt_size = 64 }\n",
-    "mapping = { kind = \"tpc-ftl\", cmt_size = 1048, delayed_read = false, clean_first_window = 1, gc_batch = 5, data_program = \"at-once\" }\n",
-    "mapping = { kind = \"tpc-ftl\", cmt_size = 1048 }\n",
-    "mapping = { kind = \"tpc-ftl\", cmt_size = 1600, invalidation = \"at-read\", eviction_write = \"async\" }\n",
-    "mapping = { kind = \"cftl\", cmt_size = 100 }\n",
-    "mapping = { kind = \"tpftl\", cmt_size = 90, data_program = \"at-once\" }\n",
+/// Each demand-paged map with a cache that is far too small: the map and its options, and what else its drive has.
+const MAPS: [(&str, &str, &str); 8] = [
+    ("dftl", "cmt_size = 64", ""),
+    (
+        "tpc-ftl",
+        "cmt_size = 1048, delayed_read = false, clean_first_window = 1, gc_batch = 5, data_program = \"at-once\"",
+        "",
+    ),
+    ("tpc-ftl", "cmt_size = 1048", ""),
+    ("tpc-ftl", "cmt_size = 1600, invalidation = \"at-read\", eviction_write = \"async\"", ""),
+    ("cftl", "cmt_size = 100", ""),
+    ("tpftl", "cmt_size = 90, data_program = \"at-once\"", ""),
     // One plane: runs and blocks occur.
-    "mapping = { kind = \"cftl\", cmt_size = 100, gc_batch = 7 }\ngc = { kind = \"greedy\", threshold = 2 }\n",
+    (
+        "cftl",
+        "cmt_size = 100, gc_batch = 7",
+        "channels = 1\nplanes_per_die = 1\nblocks_per_plane = 96\ngc = { kind = \"greedy\", threshold = 2 }",
+    ),
     // Blocks that are read a little are gathered; parts of pages cost nothing more.
-    "mapping = { kind = \"cftl\", cmt_size = 100, switching = { kind = \"by-access\", reads = 1, writes = 2, pages = 2 } }\n\
-     partial_write = \"uncharged\"\n",
+    (
+        "cftl",
+        "cmt_size = 100, switching = { kind = \"by-access\", reads = 1, writes = 2, pages = 2 }",
+        "partial_write = \"uncharged\"",
+    ),
 ];
 
-fn paged(map: usize) -> String {
-    let toml = format!("{PAGED}{}", MAPS[map]);
-    if map == 6 {
-        return toml.replace(
-            "channels = 2\nplanes_per_die = 2\nblocks_per_plane = 24",
-            "channels = 1\nplanes_per_die = 1\nblocks_per_plane = 96",
-        );
-    }
-    toml
+/// Six translation pages of 128 entries.
+fn pages_of_512() -> SsdTable {
+    ssd("slc-2015").channels(2).planes(2).blocks(24).pages(16).page_size(512).spare(0.5)
+}
+
+fn paged(map: usize) -> SsdTable {
+    let (kind, options, rest) = MAPS[map];
+    pages_of_512().map(kind, options).with(rest)
+}
+
+/// Every map of this project in every form in which the verified simulation draws it, with the least cache that any of them takes.
+fn drawn_maps() -> impl Iterator<Item = (&'static str, SsdTable)> {
+    let forms = Maps::builtin().iter().flat_map(|map| map.draws.iter().map(move |draw| (map.name, draw)));
+    forms.map(|(name, draw)| {
+        let drive = pages_of_512().map(name, draw);
+        (name, if drive.has_map_on_flash() { drive.cache(1048) } else { drive })
+    })
 }
 
 impl Bench {
-    fn new(toml: &str, plant: Option<&str>, precondition: Precondition) -> Bench {
+    fn new(drive: &SsdTable, plant: Option<&str>, precondition: Precondition) -> Bench {
         let plants: BTreeSet<String> = plant.into_iter().map(String::from).collect();
-        let (toml, mut begins) = (toml.to_string(), precondition);
+        let (drive, mut begins) = (drive.clone(), precondition);
         let build = move |_| {
             // After a cut it is what its flash says.
-            let machine = try_build(&toml, &plants, mem::replace(&mut begins, Precondition::Empty))?;
+            let machine = try_build(&drive, &plants, mem::replace(&mut begins, Precondition::Empty))?;
             let MediumSpec::Flash { units, unit_sectors, units_per_block } = machine.needs().medium else {
                 unreachable!("a drive stands on flash")
             };
@@ -168,12 +185,14 @@ impl Bench {
 }
 
 /// One run of random requests and cuts. Each sector has the set of stamps it may hold.
-fn random_run(toml: &str, seed: u64, plant: Option<&str>, turns: u32) -> Result<(), String> {
+fn random_run(drive: &SsdTable, seed: u64, plant: Option<&str>, turns: u32) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let precondition = if rng.below(2) == 0 { Precondition::Empty } else { Precondition::Filled };
+    // A drive with a log-block map does not begin aged.
+    let ages = !drive.has_log_blocks() && seed % 8 > 4;
     let precondition =
-        if precondition == Precondition::Filled && seed % 8 > 4 { Precondition::Aged } else { precondition };
-    let mut bench = Bench::new(toml, plant, precondition);
+        if precondition == Precondition::Filled && ages { Precondition::Aged } else { precondition };
+    let mut bench = Bench::new(drive, plant, precondition);
     let sectors = bench.limits().capacity.sectors();
     let mut allowed: Vec<Vec<Stamp>> = vec![vec![Stamp::ZERO]; sectors as usize];
     // What a cut may still undo: first sector, count, end, and whether only a flush makes it durable.
@@ -185,7 +204,7 @@ fn random_run(toml: &str, seed: u64, plant: Option<&str>, turns: u32) -> Result<
         let mut count = (1 + rng.below(17)).min(sectors - sector);
         under_way.retain(|w| w.2 > bench.now() || w.3);
         let mut what = rng.below(20);
-        if toml.contains("cmt_size") && rng.below(16) == 0 {
+        if drive.get("mapping.cmt_size").is_some() && rng.below(16) == 0 {
             // All entries of one translation page, which a delayed read can save.
             sector = sector / 128 * 128;
             (count, what) = (128.min(sectors - sector), 0);
@@ -198,7 +217,11 @@ fn random_run(toml: &str, seed: u64, plant: Option<&str>, turns: u32) -> Result<
                 let end = match answer {
                     Ok(answer) => answer,
                     // Worn out: what it has must still be there.
-                    Err(error) if error.kind == ErrorKind::ReadOnly && toml.contains("endurance") => continue,
+                    Err(error)
+                        if error.kind == ErrorKind::ReadOnly && drive.get("wear.endurance").is_some() =>
+                    {
+                        continue;
+                    }
                     Err(error) => return Err(error.to_string()),
                 };
                 for i in 0..count {
@@ -210,7 +233,11 @@ fn random_run(toml: &str, seed: u64, plant: Option<&str>, turns: u32) -> Result<
                 let flags = if rng.below(3) == 0 { Flags::FUA } else { Flags::NONE };
                 let end = match bench.try_issue(Op::Trim, sector, count, Payload::NONE, flags) {
                     Ok(answer) => answer,
-                    Err(error) if error.kind == ErrorKind::ReadOnly && toml.contains("endurance") => continue,
+                    Err(error)
+                        if error.kind == ErrorKind::ReadOnly && drive.get("wear.endurance").is_some() =>
+                    {
+                        continue;
+                    }
                     Err(error) => return Err(error.to_string()),
                 };
                 for set in &mut allowed[sector as usize..(sector + count) as usize] {
@@ -266,7 +293,7 @@ fn random_run(toml: &str, seed: u64, plant: Option<&str>, turns: u32) -> Result<
 #[test]
 fn random_requests_and_cuts_agree_with_the_model() {
     for seed in 0..150 {
-        random_run(TINY, seed, None, 600).unwrap();
+        random_run(&tiny(), seed, None, 600).unwrap();
     }
 }
 
@@ -285,13 +312,24 @@ fn maps_on_the_flash_agree_for_many_seeds() {
 fn maps_agree(seeds: std::ops::Range<u64>) {
     for (map, name) in MAPS.iter().enumerate() {
         for seed in seeds.clone() {
-            let toml = match seed % 4 {
+            let drive = match seed % 4 {
                 0 => paged(map),
                 // A start from a checkpoint is compared with a scan of everything.
-                often => format!("{}checkpoint_interval = {}\n", paged(map), 2 * often - 1),
+                often => paged(map).with(format_args!("checkpoint_interval = {}", 2 * often - 1)),
             };
-            if let Err(what) = random_run(&toml, seed, None, 600) {
-                panic!("{name}: {what}");
+            if let Err(what) = random_run(&drive, seed, None, 600) {
+                panic!("{name:?}: {what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_map_of_the_family_agrees_with_the_model() {
+    for (name, drive) in drawn_maps() {
+        for seed in 0..12 {
+            if let Err(what) = random_run(&drive, seed, None, 400) {
+                panic!("{name}, {drive:?}: {what}");
             }
         }
     }
@@ -320,16 +358,16 @@ fn every_planted_fault_is_found() {
             && p.family.is_none_or(|family| !elsewhere.contains(&family))
     };
     for plant in kind().plants.iter().filter(here) {
-        let toml = match plant.name {
+        let drive = match plant.name {
             "ssd.prices-at-issue" => paged(0),
             "ssd.gathered-although-written" => paged(7),
-            "ssd.map-slot-persisted" => format!("{}checkpoint_interval = 2\n", paged(2)),
+            "ssd.map-slot-persisted" => paged(2).with("checkpoint_interval = 2"),
             name if name.starts_with("ssd.map-") => paged(2),
-            "ssd.worn-block-used" => format!("{TINY}wear = {{ endurance = 3 }}\n"),
-            _ => TINY.to_string(),
+            "ssd.worn-block-used" => tiny().with("wear = { endurance = 3 }"),
+            _ => tiny(),
         };
         let found = (0..60).find_map(|seed| {
-            let random = || random_run(&toml, seed, Some(plant.name), 600);
+            let random = || random_run(&drive, seed, Some(plant.name), 600);
             let run = std::panic::catch_unwind(|| {
                 random().and_then(|()| recovery::trims_in_flight(seed, Some(plant.name)))
             });
@@ -346,19 +384,17 @@ fn every_planted_fault_is_found() {
 /// A naive build runs out of blocks here: rewrites of translation pages eat what collection gains.
 #[test]
 fn a_filled_drive_with_a_cache_far_too_small_finishes() {
-    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 120\npages_per_block = 32\n\
-                 page_size = \"512 B\"\nspare_factor = 0.2\n";
+    let drive = ssd("slc-2015").channels(2).planes(2).blocks(120).pages(32).page_size(512).spare(0.2);
     let maps = [
-        "kind = \"page\"",
-        "kind = \"dftl\", cmt_size = 64, gc_batch = 1",
-        "kind = \"cftl\", cmt_size = 64, gc_batch = 1",
-        "kind = \"tpftl\", cmt_size = 64, gc_batch = 1",
-        "kind = \"tpc-ftl\", cmt_size = 524, gc_batch = 1",
-        "kind = \"tpc-ftl\", cmt_size = 524, delayed_read = false",
+        ("page", ""),
+        ("dftl", "cmt_size = 64, gc_batch = 1"),
+        ("cftl", "cmt_size = 64, gc_batch = 1"),
+        ("tpftl", "cmt_size = 64, gc_batch = 1"),
+        ("tpc-ftl", "cmt_size = 524, gc_batch = 1"),
+        ("tpc-ftl", "cmt_size = 524, delayed_read = false"),
     ];
-    for map in maps {
-        let toml = format!("{drive}mapping = {{ {map} }}\n");
-        let mut bench = Bench::new(&toml, None, Precondition::Filled);
+    for (map, options) in maps {
+        let mut bench = Bench::new(&drive.clone().map(map, options), None, Precondition::Filled);
         bench.forget_media();
         let pages = bench.limits().capacity.sectors();
         let mut rng = Rng::new(1);
@@ -387,33 +423,28 @@ fn a_filled_drive_with_a_cache_far_too_small_finishes() {
 
 #[test]
 fn geometry_that_cannot_work_is_refused_with_the_key() {
+    let (small, large) = (ssd("slc-2015").blocks(20), ssd("slc-2015").blocks(400));
     let cases = [
-        ("profile = \"slc-2016\"\nblocks_per_plane = 20", "profile"),
-        ("profile = \"slc-2015\"\nblocks_per_plane = 5", "blocks_per_plane"),
-        ("profile = \"slc-2015\"\nblocks_per_plane = 20\nspare_factor = 0", "spare_factor"),
-        ("profile = \"slc-2015\"\nblocks_per_plane = 20\nspare_factor = 1", "spare_factor"),
-        ("profile = \"slc-2015\"\nblocks_per_plane = 20\nplanes_per_die = 3", "planes_per_die"),
-        ("profile = \"slc-2015\"\nblocks_per_plane = 20\nchannels = 0", "channels"),
-        ("profile = \"slc-2015\"", "capacity"),
+        (ssd("slc-2016").blocks(20), "profile"),
+        (ssd("slc-2015").blocks(5), "blocks_per_plane"),
+        (small.clone().spare(0), "spare_factor"),
+        (small.clone().spare(1), "spare_factor"),
+        (small.clone().planes(3), "planes_per_die"),
+        (small.clone().channels(0), "channels"),
+        (ssd("slc-2015"), "capacity"),
         (
-            "profile = \"slc-2015\"\nblocks_per_plane = 400\ndie_scheduler = { kind = \"out-of-order\", max_read_bypass = 65536 }",
+            large.clone().with("die_scheduler = { kind = \"out-of-order\", max_read_bypass = 65536 }"),
             "die_scheduler",
         ),
-        ("profile = \"slc-2015\"\nblocks_per_plane = 400\ncheckpoint_interval = 8", "checkpoint_interval"),
-        ("profile = \"slc-2015\"\nblocks_per_plane = 400\ntrim_records = 0", "trim_records"),
-        ("profile = \"slc-2015\"\nblocks_per_plane = 400\ntrim_records = 17", "trim_records"),
-        (
-            "profile = \"slc-2015\"\nblocks_per_plane = 400\ncheckpoint_interval = 0\nmapping = { kind = \"dftl\" }",
-            "checkpoint_interval",
-        ),
-        ("profile = \"slc-2015\"\nblocks_per_plane = 20\npage_size = \"3 KiB\"", "page_size"),
-        (
-            "profile = \"slc-2015\"\nblocks_per_plane = 400\nallocation_order = [\"plane\", \"plane\", \"die\", \"chip\"]",
-            "allocation_order",
-        ),
+        (large.clone().with("checkpoint_interval = 8"), "checkpoint_interval"),
+        (large.clone().with("trim_records = 0"), "trim_records"),
+        (large.clone().with("trim_records = 17"), "trim_records"),
+        (large.clone().map("dftl", "").with("checkpoint_interval = 0"), "checkpoint_interval"),
+        (small.page_size(3 << 10), "page_size"),
+        (large.with("allocation_order = [\"plane\", \"plane\", \"die\", \"chip\"]"), "allocation_order"),
     ];
-    for (text, key) in cases {
-        let error = refused(text);
-        assert_eq!(error.key, Some(key), "{text}: {error}");
+    for (drive, key) in cases {
+        let error = refused(&drive);
+        assert_eq!(error.key, Some(key), "{drive:?}: {error}");
     }
 }

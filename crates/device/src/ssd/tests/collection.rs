@@ -2,50 +2,54 @@
 
 use super::*;
 use nandu_base::{ErrorKind, Ratio};
+use nandu_ftl::gc;
 
-/// Every way to collect that has an option.
-const WAYS: [&str; 10] = [
-    "kind = \"cost-benefit\"",
-    "kind = \"d-choices\", choices = 2",
-    "kind = \"d-choices\", choices = 1",
-    "kind = \"windowed\", window_blocks = 3",
-    "kind = \"fifo\"",
-    "kind = \"fifo\", mode = \"foreground\"",
+/// Ways to collect beside the policies: pace, place and room.
+const WAYS: [&str; 6] = [
+    "mode = \"foreground\"",
     "separate_frontier = false",
-    "separate_frontier = false, kind = \"fifo\", mode = \"foreground\", threshold = 2",
+    "separate_frontier = false, mode = \"foreground\", threshold = 2",
     "hard_threshold = 2, copyback = true",
-    "kind = \"windowed\", separate_frontier = false, hard_threshold = 2",
+    "separate_frontier = false, hard_threshold = 2",
+    "",
 ];
+
+/// Every policy that chooses what is collected, in every form in which the verified simulation draws it, each with two of the ways.
+fn ways() -> impl Iterator<Item = (&'static str, [&'static str; 2])> {
+    let forms =
+        gc::POLICIES.iter().flat_map(|policy| policy.draws.iter().map(move |draw| (policy.name, *draw)));
+    forms.enumerate().flat_map(|(number, (name, draw))| {
+        [number, number + 3].map(|way| (name, [draw, WAYS[way % WAYS.len()]]))
+    })
+}
 
 /// Wear that shows within a few hundred requests.
 const WEARS: [&str; 4] = [
     "free_block_order = \"least-worn\", static_wl_threshold = 2, static_wl_interval = 2",
     "static_wl_threshold = 1, static_wl_interval = 1",
-    "free_block_order = \"least-worn\", factory_bad = 1/12, endurance = 0, static_wl_threshold = 3",
+    "free_block_order = \"least-worn\", factory_bad = \"1/12\", endurance = 0, static_wl_threshold = 3",
     "endurance_variation = 0.5, endurance = 100000, static_wl_threshold = 4, static_wl_interval = 3",
 ];
 
-fn wears(place: usize) -> String {
-    format!("wear = {{ {} }}\n", WEARS[place].replace("1/12", "\"1/12\""))
+fn wears(drive: SsdTable, place: usize) -> SsdTable {
+    drive.with(format_args!("wear = {{ {} }}", WEARS[place]))
 }
 
 #[test]
 fn every_way_to_collect_agrees_with_the_model() {
-    for (place, way) in WAYS.iter().enumerate() {
-        for seed in 0..24 {
-            let toml = match seed % 4 {
-                0 => format!("{TINY}gc = {{ {way} }}\n{}", wears(place % 4)),
-                1 => format!("{}gc = {{ {way} }}\n", paged(place % 6)),
+    for (place, (name, way)) in ways().enumerate() {
+        for seed in 0..16 {
+            let drive = match seed % 4 {
+                0 => wears(tiny().policy("gc", name, &way), place % 4),
+                1 => paged(place % 6).policy("gc", name, &way),
                 2 => {
-                    let roomy = paged(place % 6)
-                        .replace("blocks_per_plane = 24", "blocks_per_plane = 28")
-                        .replace("spare_factor = 0.5", "spare_factor = \"9/14\"");
-                    format!("{roomy}gc = {{ {way} }}\n{}checkpoint_interval = 3\n", wears(place % 4))
+                    let roomy = paged(place % 6).blocks(28).spare("9/14").policy("gc", name, &way);
+                    wears(roomy, place % 4).with("checkpoint_interval = 3")
                 }
-                _ => format!("{TINY}gc = {{ {way} }}\n"),
+                _ => tiny().policy("gc", name, &way),
             };
-            if let Err(what) = random_run(&toml, seed, None, 600) {
-                panic!("{way}, seed {seed}: {what}");
+            if let Err(what) = random_run(&drive, seed, None, 600) {
+                panic!("{name} {way:?}, seed {seed}: {what}");
             }
         }
     }
@@ -64,11 +68,12 @@ fn churn(bench: &mut Bench, gap: Span, hot: u64, pages: u64, rng: &mut Rng) {
     }
 }
 
-const SMALL: &str =
-    "profile = \"slc-2015\"\nblocks_per_plane = 64\npages_per_block = 16\nspare_factor = 0.25\n";
+fn small() -> SsdTable {
+    ssd("slc-2015").blocks(64).pages(16).spare(0.25)
+}
 
 fn worn(options: &str, pages: u64) -> Bench {
-    let mut bench = Bench::new(&format!("{SMALL}{options}"), None, Precondition::Filled);
+    let mut bench = Bench::new(&small().with(options), None, Precondition::Filled);
     bench.forget_media();
     churn(&mut bench, EASY, 64, pages, &mut Rng::new(9));
     bench.check().unwrap();
@@ -113,10 +118,10 @@ fn static_levelling_keeps_the_spread_where_it_is_asked_to() {
 #[test]
 fn a_write_does_not_wait_until_all_blocks_are_level() {
     for way in ["threshold = 3, mode = \"foreground\"", "threshold = 4, hard_threshold = 3"] {
-        let options = format!(
-            "{SMALL}gc = {{ {way} }}\nwear = {{ static_wl_threshold = 1, static_wl_interval = 1 }}\n"
-        );
-        let mut bench = Bench::new(&options, None, Precondition::Filled);
+        let drive = small().with(format_args!(
+            "gc = {{ {way} }}\nwear = {{ static_wl_threshold = 1, static_wl_interval = 1 }}"
+        ));
+        let mut bench = Bench::new(&drive, None, Precondition::Filled);
         bench.forget_media();
         let rng = &mut Rng::new(9);
         churn(&mut bench, EASY, 64, 20_000, rng);
@@ -152,7 +157,7 @@ fn a_drive_whose_blocks_wear_out_ends_read_only_and_keeps_its_data() {
     let rng = &mut Rng::new(4);
     let options =
         "wear = { endurance = 30, endurance_variation = 0.2, static_wl_threshold = 4, factory_bad = 0.02 }\n";
-    let mut bench = Bench::new(&format!("{SMALL}{options}"), None, Precondition::Empty);
+    let mut bench = Bench::new(&small().with(options), None, Precondition::Empty);
     let pages = bench.limits().capacity.0 / 2048;
     let mut newest = vec![Stamp::ZERO; pages as usize];
     let mut serial = 0;
@@ -185,8 +190,8 @@ fn a_drive_whose_blocks_wear_out_ends_read_only_and_keeps_its_data() {
 
 /// A drive that collects while it is idle, after random writes.
 fn collects_while_idle() -> Bench {
-    let toml = format!("{SMALL}gc = {{ idle_free_target = 12, idle_after = \"2 ms\" }}\n");
-    let mut bench = Bench::new(&toml, None, Precondition::Filled);
+    let drive = small().with("gc = { idle_free_target = 12, idle_after = \"2 ms\" }");
+    let mut bench = Bench::new(&drive, None, Precondition::Filled);
     bench.forget_media();
     let pages = bench.limits().capacity.0 / 2048;
     churn(&mut bench, Span::from_ms(1), pages, 2 * pages, &mut Rng::new(2));
@@ -249,11 +254,11 @@ fn options_that_cannot_work_are_refused() {
         ("wear = { factory_bad = 0.2 }", "wear"),
     ] {
         // An option of another policy, or one out of its range, is none already where it is read.
-        if let Err(error) = toml::from_str::<SsdConfig>(&format!("{SMALL}{options}")) {
+        if let Err(error) = small().with(options).config() {
             assert!(key == "gc" && error.message().contains("victim `"), "{options}: {error}");
             continue;
         }
-        let error = refused(&format!("{SMALL}{options}"));
+        let error = refused(&small().with(options));
         assert_eq!(error.key, Some(key), "{options}: {error}");
     }
 }

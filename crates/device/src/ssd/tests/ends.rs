@@ -1,6 +1,6 @@
 //! Tenants and wear: whose end it is, how alike their units wear, and drives with tenants that begin aged or fragmented.
 
-use super::tenants::{A, B, SHARED, burst};
+use super::tenants::{A, B, burst, shared, superblocks};
 use super::*;
 use nandu_base::Ratio;
 
@@ -52,10 +52,10 @@ fn units_end_where_most_can_be_spared_and_the_end_is_everybodys() {
         "isolation = { kind = \"shared-space\", contribution = \"1/2\", reserve_min = 1 }",
         "isolation = { kind = \"shared-space\", contribution = \"1/2\", reserve_min = 1, return_policy = \"on-demand\" }",
     ] {
-        let options = format!(
-            "{SHARED}reclaim_unit = \"superblock\"\n{isolation}\nwear = {{ endurance = 20, endurance_variation = 0.2, static_wl_threshold = 2 }}\n"
-        );
-        let mut bench = Bench::new(&options, None, Precondition::Empty);
+        let drive = superblocks()
+            .with(isolation)
+            .with("wear = { endurance = 20, endurance_variation = 0.2, static_wl_threshold = 2 }");
+        let mut bench = Bench::new(&drive, None, Precondition::Empty);
         let (rng, mut newest) = (&mut Rng::new(4), vec![Stamp::ZERO; 320]);
         let written = wear_out(&mut bench, B, &mut newest, rng);
         let bad = bench.counter("bad_blocks");
@@ -69,13 +69,12 @@ fn units_end_where_most_can_be_spared_and_the_end_is_everybodys() {
 
 #[test]
 fn with_dies_of_its_own_a_tenant_ends_alone() {
-    let drive = SHARED.replace("pages_per_block = 2", "pages_per_block = 8").replace("400 KiB", "1600 KiB");
-    let drive = drive.replace("240 KiB", "960 KiB");
+    let drive = shared().pages(8).tenants(&[1600 << 10, 960 << 10]);
     for own in ["kind = \"channel\"", "kind = \"die\""] {
-        let options = format!(
-            "{drive}isolation = {{ {own} }}\nwear = {{ endurance = 12, endurance_variation = 0.2 }}\n"
-        );
-        let mut bench = Bench::new(&options, None, Precondition::Empty);
+        let drive = drive.clone().with(format_args!(
+            "isolation = {{ {own} }}\nwear = {{ endurance = 12, endurance_variation = 0.2 }}"
+        ));
+        let mut bench = Bench::new(&drive, None, Precondition::Empty);
         let (rng, mut newest) = (&mut Rng::new(4), vec![Stamp::ZERO; 1280]);
         wear_out(&mut bench, (800, 1280), &mut newest, rng);
         assert!(!writes(&mut bench, 800) && writes(&mut bench, 0), "{own}: the other goes on");
@@ -89,8 +88,8 @@ fn spread(spread: u32, across: bool) -> (u64, u64, u64) {
     let wear = format!(
         "wear = {{ static_wl_threshold = {spread}, static_wl_interval = 4, across_tenants = {across} }}\n"
     );
-    let options = format!("{SHARED}reclaim_unit = \"superblock\"\nisolation = {{ kind = \"vssd\" }}\n{wear}");
-    let mut bench = Bench::new(&options, None, Precondition::Filled);
+    let drive = superblocks().with("isolation = { kind = \"vssd\" }").with(wear);
+    let mut bench = Bench::new(&drive, None, Precondition::Filled);
     bench.forget_media();
     burst(&mut bench, B, 40_000, &mut Rng::new(7)).unwrap();
     assert!(bench.charges_match("ssd"), "I-13");
@@ -112,9 +111,9 @@ fn units_go_round_among_tenants_and_cold_data_joins_when_it_may() {
 
 #[test]
 fn tenants_begin_aged_in_units_of_their_own() {
-    let options = format!("{SHARED}reclaim_unit = \"superblock\"\nisolation = {{ kind = \"vssd\" }}\n");
+    let drive = superblocks().with("isolation = { kind = \"vssd\" }");
     let moves = |precondition, tenant: (u64, u64), name| {
-        let mut bench = Bench::new(&options, None, precondition);
+        let mut bench = Bench::new(&drive, None, precondition);
         bench.check().unwrap();
         burst(&mut bench, tenant, 64, &mut Rng::new(3)).unwrap();
         bench.counter(name)
@@ -124,7 +123,7 @@ fn tenants_begin_aged_in_units_of_their_own() {
         assert!(moves(Precondition::Aged, tenant, name) > 10, "an aged one collects at once");
     }
     let broken = Precondition::Fragmented(Ratio::new(1, 1));
-    let mut bench = Bench::new(&options, None, broken);
+    let mut bench = Bench::new(&drive, None, broken);
     bench.check().unwrap();
     let rng = &mut Rng::new(1);
     bench.cut(rng);
@@ -135,12 +134,9 @@ fn tenants_begin_aged_in_units_of_their_own() {
 fn bad_blocks_of_a_log_block_map_are_counted_after_a_start() {
     let mut seen = 0;
     for serial in 0..4 {
-        let toml = format!(
-            "profile = \"slc-2015\"\nblocks_per_plane = 40\npages_per_block = 4\nspare_factor = 0.4\n\
-             mapping = {{ kind = \"bast\", log_blocks = 2 }}\n\
-             wear = {{ factory_bad = \"1/10\", serial = {serial}, endurance = 6 }}\n"
-        );
-        let mut bench = Bench::new(&toml, None, Precondition::Empty);
+        let wear = format!("wear = {{ factory_bad = \"1/10\", serial = {serial}, endurance = 6 }}");
+        let drive = ssd("slc-2015").blocks(40).pages(4).spare(0.4).map("bast", "log_blocks = 2").with(wear);
+        let mut bench = Bench::new(&drive, None, Precondition::Empty);
         if bench.counter("bad_blocks") == 0 {
             continue;
         }

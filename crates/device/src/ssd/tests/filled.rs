@@ -34,22 +34,20 @@ fn a_drive_aged_by_rule_behaves_as_one_aged_page_by_page() {
 }
 
 fn by_rule_as_by_tables(precondition: Precondition) {
-    let options = [
-        TINY.to_string(),
-        format!(
-            "{TINY}gc = {{ kind = \"cost-benefit\", threshold = 2 }}\nwear = {{ static_wl_threshold = 2 }}\n"
-        ),
-        format!("{TINY}allocation_order = [\"plane\", \"channel\", \"chip\", \"die\"]\n"),
+    let more = [
+        tiny(),
+        tiny().with("gc = { kind = \"cost-benefit\", threshold = 2 }\nwear = { static_wl_threshold = 2 }"),
+        tiny().with("allocation_order = [\"plane\", \"channel\", \"chip\", \"die\"]"),
     ];
-    let logs = ["block", "bast", "fast"].map(|map| format!("{TINY}mapping = {{ kind = \"{map}\" }}\n"));
+    let maps = Maps::builtin().iter().map(|map| tiny().map(map.name, ""));
+    let logs = maps.filter(SsdTable::has_log_blocks);
     // A drive with such a map does not begin aged.
-    let logs = logs.into_iter().filter(|_| precondition == Precondition::Filled);
-    let options = options.into_iter().chain((0..MAPS.len()).map(paged)).chain(logs);
-    for (seed, toml) in (1..).zip(&options.collect::<Vec<_>>()) {
+    let logs = logs.filter(|_| precondition == Precondition::Filled);
+    for (seed, drive) in (1..).zip(more.into_iter().chain((0..MAPS.len()).map(paged)).chain(logs)) {
         let by_tables = BY_RULE_HERE.replace(1);
-        let mut lazy = Bench::new(toml, None, precondition);
+        let mut lazy = Bench::new(&drive, None, precondition);
         BY_RULE_HERE.set(by_tables);
-        let mut full = Bench::new(toml, None, precondition);
+        let mut full = Bench::new(&drive, None, precondition);
         let mut rng = Rng::new(seed);
         let sectors = lazy.limits().capacity.sectors();
         for turn in 0..1500 {
@@ -86,8 +84,8 @@ fn by_rule_as_by_tables(precondition: Precondition) {
 fn a_fragmented_drive_is_one_that_was_written_out_of_order() {
     for percent in [0, 30, 100] {
         let share = Ratio::new(percent, 100);
-        let mut computed = Bench::new(TINY, None, Precondition::Fragmented(share));
-        let mut written = Bench::new(TINY, None, Precondition::Empty);
+        let mut computed = Bench::new(&tiny(), None, Precondition::Fragmented(share));
+        let mut written = Bench::new(&tiny(), None, Precondition::Empty);
         let limits = written.limits();
         let (page, pages) = (u64::from(limits.preferred) / SECTOR, places(&computed).len() as u32);
         for lpn in fragmented(pages, share, Rng::new(1).fork(4).bits()) {
@@ -106,8 +104,9 @@ fn a_fragmented_drive_is_one_that_was_written_out_of_order() {
 /// How long it takes is to be seen from outside: `cargo test --release -p nandu-device --lib a_terabyte_ages`.
 #[test]
 fn a_terabyte_ages() {
-    let toml = "profile = \"tlc-2019\"\nchannels = 8\nchips_per_channel = 2\ndies_per_chip = 4\nplanes_per_die = 4\ncapacity = \"1 TB\"\n";
-    let mut drive = try_build(toml, &BTreeSet::new(), Precondition::Aged).expect("it can be built");
+    let drive = ssd("tlc-2019").channels(8).dies(4).planes(4);
+    let drive = drive.with("chips_per_channel = 2\ncapacity = \"1 TB\"");
+    let mut drive = try_build(&drive, &BTreeSet::new(), Precondition::Aged).expect("it can be built");
     let valid = Report::of(&mut *drive, Ask::Counters).counter("valid_pages");
     assert_eq!(valid, Some(1_000_000_000_000 / 4096));
 }
@@ -123,7 +122,7 @@ fn a_map_on_the_flash_knows_the_pages_of_a_drive_that_begins_written() {
         BY_RULE_HERE.set(u32::MAX);
         bench.check().expect("the map fits the flash");
         let places = places(&bench);
-        assert!(places.iter().all(Option::is_some), "{precondition:?}, {}", MAPS[map]);
+        assert!(places.iter().all(Option::is_some), "{precondition:?}, {:?}", MAPS[map]);
         // What begins written holds nothing of anybody: a read takes the time of a die all the same.
         let end = bench.issue(Op::Read, 0, 1, Payload::NONE, Flags::NONE);
         assert!(end > bench.now());

@@ -5,12 +5,11 @@ use super::*;
 /// CFTL on a drive with four planes: reads of a few blocks, far more entries than the cache has.
 #[test]
 fn blocks_that_are_read_are_gathered_and_then_hit() {
-    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 60\npages_per_block = 32\n\
-                 page_size = \"512 B\"\nspare_factor = 0.4\n";
+    let drive = ssd("slc-2015").channels(2).planes(2).blocks(60).pages(32).page_size(512).spare(0.4);
     let run = |switching: &str, writes: bool| {
-        let toml =
-            format!("{drive}mapping = {{ kind = \"cftl\", cmt_size = 400, switching = {switching} }}\n");
-        let mut bench = Bench::new(&toml, None, Precondition::Filled);
+        let map = format!("cmt_size = 400, switching = {switching}");
+        let drive = drive.clone().map("cftl", &map);
+        let mut bench = Bench::new(&drive, None, Precondition::Filled);
         let mut rng = Rng::new(1);
         for turn in 0..6000 {
             bench.pass(Span(3_000_000));
@@ -49,10 +48,11 @@ fn blocks_that_are_read_are_gathered_and_then_hit() {
 /// Tenants that are kept apart: what one reads is not copied while another waits, nor charged to it.
 #[test]
 fn a_block_is_gathered_after_requests_of_its_own_tenant() {
-    let toml = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 60\npages_per_block = 32\npage_size = \"512 B\"\nspare_factor = 0.6\n\
-                tenants = [{ name = \"a\", size = \"512 KiB\" }, { name = \"b\", size = \"512 KiB\" }]\nisolation = { kind = \"vssd\" }\n\
-                mapping = { kind = \"cftl\", cmt_size = 400, switching = { kind = \"by-access\", reads = 4, writes = 1, pages = 1 } }\n";
-    let mut bench = Bench::new(toml, None, Precondition::Filled);
+    let drive = ssd("slc-2015").channels(2).planes(2).blocks(60).pages(32).page_size(512).spare(0.6);
+    let drive = drive.tenants(&[512 << 10, 512 << 10]).with("isolation = { kind = \"vssd\" }");
+    let switching = "switching = { kind = \"by-access\", reads = 4, writes = 1, pages = 1 }";
+    let drive = drive.map("cftl", &format!("cmt_size = 400, {switching}"));
+    let mut bench = Bench::new(&drive, None, Precondition::Filled);
     let mut read = |page: u64| {
         bench.pass(Span(3_000_000));
         bench.issue(Op::Read, page, 1, Payload::NONE, Flags::NONE);
@@ -70,10 +70,8 @@ fn a_block_is_gathered_after_requests_of_its_own_tenant() {
 fn a_partial_write_reads_its_page_or_does_not() {
     for map in ["", "mapping = { kind = \"dftl\", cmt_size = 64 }\n"] {
         let took = |option: &str| {
-            let toml = format!(
-                "profile = \"slc-2015\"\nblocks_per_plane = 60\npages_per_block = 16\nspare_factor = 0.5\n{map}{option}"
-            );
-            let mut bench = Bench::new(&toml, None, Precondition::Filled);
+            let drive = ssd("slc-2015").blocks(60).pages(16).spare(0.5).with(map).with(option);
+            let mut bench = Bench::new(&drive, None, Precondition::Filled);
             let payload = Payload::run(Stamp::new(1, 1));
             let end = bench.issue(Op::Write, 1, 2, payload, Flags::NONE);
             let span = end.since(bench.now());
@@ -95,10 +93,9 @@ fn a_partial_write_reads_its_page_or_does_not() {
 #[test]
 fn a_whole_page_may_be_programmed_before_its_entry_has_come() {
     let took = |when: &str, sectors: u64| {
-        let drive = PAGED.replace("page_size = \"512 B\"", "page_size = \"1 KiB\"");
-        let toml =
-            format!("{drive}mapping = {{ kind = \"dftl\", cmt_size = 64, data_program = \"{when}\" }}\n");
-        let mut bench = Bench::new(&toml, None, Precondition::Filled);
+        let drive = pages_of_512().page_size(1 << 10);
+        let drive = drive.clone().map("dftl", &format!("cmt_size = 64, data_program = {when:?}"));
+        let mut bench = Bench::new(&drive, None, Precondition::Filled);
         let spans = [0, 1].map(|tp: u32| {
             let came = bench.now() + Span(30_000_000);
             bench.run_until(came);
@@ -129,8 +126,8 @@ fn a_whole_page_may_be_programmed_before_its_entry_has_come() {
 /// caches have one slot or two entries, moves of collection wait for nothing.
 #[test]
 fn collection_within_eviction_within_collection_ends_and_loses_nothing() {
-    let drive = "profile = \"slc-2015\"\nblocks_per_plane = 80\npages_per_block = 8\npage_size = \"512 B\"\n\
-                 spare_factor = 0.35\ngc = { kind = \"greedy\", threshold = 2 }\n";
+    let drive = ssd("slc-2015").blocks(80).pages(8).page_size(512).spare(0.35);
+    let drive = drive.with("gc = { kind = \"greedy\", threshold = 2 }");
     let maps = [
         ("kind = \"dftl\", cmt_size = 16", false),
         (
@@ -143,8 +140,8 @@ fn collection_within_eviction_within_collection_ends_and_loses_nothing() {
         ("kind = \"tpc-ftl\", cmt_size = 1048, invalidation = \"at-read\"", true),
     ];
     for (map, is_delayed) in maps {
-        let toml = format!("{drive}mapping = {{ {map}, gc_batch = 1 }}\n");
-        let mut bench = Bench::new(&toml, None, Precondition::Filled);
+        let drive = drive.clone().with(format_args!("mapping = {{ {map}, gc_batch = 1 }}"));
+        let mut bench = Bench::new(&drive, None, Precondition::Filled);
         let pages = bench.limits().capacity.sectors();
         let mut rng = Rng::new(9);
         let mut newest = vec![Stamp::ZERO; pages as usize];
@@ -186,12 +183,12 @@ fn collection_within_eviction_within_collection_ends_and_loses_nothing() {
 /// A part that is laid over nothing but what the chip holds: its program waits for that page also when it follows the read of a map entry.
 #[test]
 fn an_uncharged_part_waits_for_the_page_that_it_is_laid_over() {
-    let toml = "profile = \"slc-2015\"\nchannels = 2\nblocks_per_plane = 120\npages_per_block = 16\npage_size = \"1 KiB\"\n\
-                spare_factor = 0.55\npartial_write = \"uncharged\"\nmapping = { kind = \"dftl\", cmt_size = 16 }\n\
-                die_scheduler = { kind = \"out-of-order\" }\n";
+    let drive = ssd("slc-2015").channels(2).blocks(120).pages(16).page_size(1 << 10).spare(0.55);
+    let drive = drive.map("dftl", "cmt_size = 16").with("partial_write = \"uncharged\"");
+    let drive = drive.with("die_scheduler = { kind = \"out-of-order\" }");
     let step = |bench: &mut Bench| bench.pass(Span(50_000_000));
     for shift in [false, true] {
-        let mut bench = Bench::new(toml, None, Precondition::Filled);
+        let mut bench = Bench::new(&drive, None, Precondition::Filled);
         if shift {
             // Another turn of the dies, the map pages where they were.
             for page in [700, 701, 702] {

@@ -7,7 +7,7 @@ use super::*;
 pub(super) fn trims_in_flight(seed: u64, plant: Option<&str>) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     // So full that blocks without any valid page are taken at once.
-    let tight = TINY.replace("spare_factor = 0.7", "spare_factor = 0.57");
+    let tight = tiny().spare(0.57);
     let mut bench = Bench::new(&tight, plant, Precondition::Empty);
     let page = 1u64 << bench.page_bits();
     let (sectors, pages) = (page / SECTOR, bench.limits().capacity.0 / page);
@@ -69,12 +69,12 @@ fn an_erase_waits_for_trim_records_in_flight() {
 /// What a start after a cut takes on a drive of 256 MiB raw, with checkpoints and without; printed with `--nocapture`.
 #[test]
 fn a_start_from_a_checkpoint_reads_a_fraction() {
-    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 512\npages_per_block = 64\n\
-                 spare_factor = 0.2\n";
-    for map in ["dftl", "cftl", "tpftl", "tpc-ftl"] {
+    let drive = ssd("slc-2015").channels(2).planes(2).blocks(512).pages(64).spare(0.2);
+    let maps = Maps::builtin().iter().map(|map| (map.name, drive.clone().map(map.name, "")));
+    for (map, drive) in maps.filter(|(_, drive)| drive.has_map_on_flash()) {
         let start = |options: &str| {
-            let toml = format!("{drive}mapping = {{ kind = \"{map}\", cmt_size = \"16 KiB\" }}\n{options}");
-            let mut bench = Bench::new(&toml, None, Precondition::Filled);
+            let mut bench =
+                Bench::new(&drive.clone().cache(16 << 10).with(options), None, Precondition::Filled);
             let sectors = bench.limits().capacity.sectors();
             let mut rng = Rng::new(1);
             for _ in 0..20_000 {
@@ -104,9 +104,8 @@ fn a_start_from_a_checkpoint_reads_a_fraction() {
 /// One trim of a page here and a page there, over all of a drive that has few erased blocks left: it needs many records, and each of them a page.
 #[test]
 fn a_long_trim_of_many_runs_goes_on_record_where_blocks_are_scarce() {
-    let toml = "profile = \"slc-2015\"\nchannels = 1\nplanes_per_die = 1\nblocks_per_plane = 800\npages_per_block = 4\n\
-                page_size = \"512 B\"\nspare_factor = 0.4\n";
-    let mut bench = Bench::new(toml, None, Precondition::Empty);
+    let drive = ssd("slc-2015").blocks(800).pages(4).page_size(512).spare(0.4);
+    let mut bench = Bench::new(&drive, None, Precondition::Empty);
     let pages = bench.limits().capacity.sectors();
     let mut rng = Rng::new(1);
     for page in (0..pages).step_by(2) {

@@ -4,11 +4,9 @@ use super::*;
 use nandu_base::Ask;
 
 /// Three bits per cell: a block of nine pages holds three in SLC mode.
-const CACHED: &str = "profile = \"tlc-2019\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 18\npage_size = \"2 KiB\"\n\
-                                 pages_per_block = 9\nspare_factor = 0.6\nslc_cache = {}\n";
-
-fn with(options: &str) -> String {
-    CACHED.replace("slc_cache = {}\n", options)
+fn cached(options: &str) -> SsdTable {
+    let drive = ssd("tlc-2019").channels(2).planes(2).blocks(18).page_size(2 << 10).pages(9).spare(0.6);
+    drive.with(options)
 }
 
 #[test]
@@ -25,7 +23,7 @@ fn drives_with_a_cache_agree_with_the_model() {
         "slc_cache = {}\nallocation = \"static\"\ngc = { kind = \"d-choices\", choices = 2, hard_threshold = 2 }\n".into(),
     ] {
         for seed in 0..25 {
-            if let Err(what) = random_run(&with(&cache), seed, None, 500) {
+            if let Err(what) = random_run(&cached(&cache), seed, None, 500) {
                 panic!("{cache}: {what}");
             }
         }
@@ -33,11 +31,8 @@ fn drives_with_a_cache_agree_with_the_model() {
 }
 
 /// Two tenants of 400 pages, 27 units of each plane; of eight static ones each has three, which hold nine pages.
-const SHARED: &str =
-    "tenants = [{ name = \"a\", size = \"800 KiB\" }, { name = \"b\", size = \"800 KiB\" }]\n";
-
-fn shared(options: &str) -> String {
-    with(&format!("{SHARED}{options}")).replace("blocks_per_plane = 18", "blocks_per_plane = 60")
+fn shared(options: &str) -> SsdTable {
+    cached(options).tenants(&[800 << 10, 800 << 10]).blocks(60)
 }
 
 #[test]
@@ -72,12 +67,14 @@ fn a_tenant_fills_its_own_cache_and_leaves_its_neighbours_alone() {
 
 /// A page takes this long over the channel.
 const TRANSFER: Span = Span(12_301);
-const LARGE: &str =
-    "profile = \"tlc-2019\"\nblocks_per_plane = 64\npages_per_block = 12\nspare_factor = 0.3\n";
+
+fn large(options: &str) -> SsdTable {
+    ssd("tlc-2019").blocks(64).pages(12).spare(0.3).with(options)
+}
 
 /// Times of writes of one page, one after another, each of the next page.
 fn sequential(options: &str, writes: u64) -> (Bench, Vec<Span>) {
-    let mut bench = Bench::new(&format!("{LARGE}{options}"), None, Precondition::Empty);
+    let mut bench = Bench::new(&large(options), None, Precondition::Empty);
     let mut times = Vec::new();
     for page in 0..writes {
         let end = bench.issue(Op::Write, page * 8, 8, Payload::NONE, Flags::NONE);
@@ -164,8 +161,7 @@ fn an_idle_drive_folds_and_then_takes_as_much_again() {
 fn a_fuller_drive_has_a_smaller_cache() {
     let mut last = u64::MAX;
     for filled in [0u64, 150, 300, 450] {
-        let mut bench =
-            Bench::new(&format!("{LARGE}slc_cache = {{ fold_idle = false }}\n"), None, Precondition::Empty);
+        let mut bench = Bench::new(&large("slc_cache = { fold_idle = false }"), None, Precondition::Empty);
         for page in 0..filled {
             let end = bench.issue(Op::Write, page * 8, 8, Payload::NONE, Flags::NONE);
             bench.run_until(end);
@@ -216,9 +212,7 @@ fn a_cache_that_cannot_be_is_refused() {
         "profile = \"slc-2019\"\nslc_cache = {}",
         "profile = \"slc-2019\"\nslc_cache = { read_latency = \"20 us\", program_latency = \"200 us\", erase_latency = \"1 ms\", endurance = 9 }",
     ] {
-        let profile = if text.contains("profile") { "" } else { "profile = \"tlc-2019\"\n" };
-        let text = format!("{profile}blocks_per_plane = 40\nspare_factor = 0.4\n{text}");
-        let error = refused(&text);
+        let error = refused(&ssd("tlc-2019").blocks(40).spare(0.4).with(text));
         assert_eq!(error.key, Some("slc_cache"), "{text}: {error}");
     }
 }

@@ -18,8 +18,7 @@ fn streams_agree_with_the_model() {
             "gc = { kind = \"fifo\", mode = \"foreground\" }\nwear = { static_wl_threshold = 1, static_wl_interval = 1 }\n",
         ] {
             for seed in 0..20 {
-                let drive = TINY.replace("blocks_per_plane = 12", "blocks_per_plane = 16");
-                if let Err(what) = random_run(&format!("{drive}{streams}{way}"), seed, None, 500) {
+                if let Err(what) = random_run(&tiny().blocks(16).with(streams).with(way), seed, None, 500) {
                     panic!("{streams}{way}: {what}");
                 }
             }
@@ -29,8 +28,8 @@ fn streams_agree_with_the_model() {
 
 /// Pages programmed for each 1000 of the host: nine writes of ten to one page of ten.
 fn amplification(options: &str) -> u64 {
-    let drive = "profile = \"slc-2015\"\nblocks_per_plane = 128\npages_per_block = 32\nspare_factor = 0.15\n";
-    let mut bench = Bench::new(&format!("{drive}{options}"), None, Precondition::Filled);
+    let drive = ssd("slc-2015").blocks(128).pages(32).spare(0.15);
+    let mut bench = Bench::new(&drive.with(options), None, Precondition::Filled);
     bench.forget_media();
     let pages = bench.limits().capacity.0 >> bench.page_bits();
     let mut rng = Rng::new(3);
@@ -59,8 +58,7 @@ fn streams_that_cannot_be_are_refused() {
         "streams = { kind = \"tenant\" }",
         "streams = { kind = \"tenant\" }\ntenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }",
     ] {
-        let text = format!("profile = \"slc-2015\"\nblocks_per_plane = 40\nspare_factor = 0.4\n{text}");
-        let error = refused(&text);
+        let error = refused(&ssd("slc-2015").blocks(40).spare(0.4).with(text));
         assert_eq!(error.key, Some("streams"), "{text}: {error}");
     }
 }

@@ -4,9 +4,13 @@ use super::*;
 use nandu_base::{Resource, TenantId};
 
 /// Two tenants of 200 and 120 pages of 2 KiB, and as many for 80 that nobody has; superblocks of 8 pages.
-pub(super) const SHARED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 100\npages_per_block = 2\n\
-                      spare_factor = 0.5\n\
-                      tenants = [{ name = \"a\", size = \"400 KiB\" }, { name = \"b\", size = \"240 KiB\" }]\n";
+pub(super) fn shared() -> SsdTable {
+    ssd("slc-2015").channels(2).planes(2).blocks(100).pages(2).spare(0.5).tenants(&[400 << 10, 240 << 10])
+}
+
+pub(super) fn superblocks() -> SsdTable {
+    shared().with("reclaim_unit = \"superblock\"")
+}
 
 const LENDING: &str = "isolation = { kind = \"shared-space\", contribution = \"1/4\" }\n";
 
@@ -35,15 +39,13 @@ fn every_isolation_agrees_with_the_model() {
         for (place, way) in WAYS.iter().enumerate() {
             // Some of them start aged.
             for seed in 0..10 {
-                let drive = match kind.contains("channel") || kind.contains("die") {
+                let drive = shared().with(kind).with(way);
+                let drive = match drive.get("reclaim_unit") != Some(&"superblock".into()) {
                     // Each plane has as many pages as a superblock has otherwise.
-                    true => SHARED
-                        .replace("pages_per_block = 2", "pages_per_block = 8")
-                        .replace("400 KiB", "1600 KiB")
-                        .replace("240 KiB", "960 KiB"),
-                    false => SHARED.to_string(),
+                    true => drive.pages(8).tenants(&[1600 << 10, 960 << 10]),
+                    false => drive,
                 };
-                if let Err(what) = random_run(&format!("{drive}{kind}{way}"), seed, None, 600) {
+                if let Err(what) = random_run(&drive, seed, None, 600) {
                     panic!("{kind}{way} ({place}): {what}");
                 }
             }
@@ -75,8 +77,7 @@ pub(super) fn burst(
 /// Bursts of one tenant after the other, of random lengths over random parts of their ranges.
 fn bursts(options: &str, seed: u64, plant: Option<&str>) -> Result<Bench, String> {
     let mut rng = Rng::new(seed);
-    let mut bench =
-        Bench::new(&format!("{SHARED}reclaim_unit = \"superblock\"\n{options}"), plant, Precondition::Filled);
+    let mut bench = Bench::new(&superblocks().with(options), plant, Precondition::Filled);
     bench.forget_media();
     for _ in 0..30 {
         let (first, end) = *rng.pick(&[A, B]);
@@ -111,11 +112,7 @@ fn a_lender_has_its_units_back_after_one_collection_each() {
 #[test]
 fn a_burst_that_borrows_moves_fewer_pages_and_the_lender_none_more() {
     let moved = |options: &str| {
-        let mut bench = Bench::new(
-            &format!("{SHARED}reclaim_unit = \"superblock\"\n{options}"),
-            None,
-            Precondition::Filled,
-        );
+        let mut bench = Bench::new(&superblocks().with(options), None, Precondition::Filled);
         bench.forget_media();
         burst(&mut bench, B, 700, &mut Rng::new(5)).unwrap();
         (bench.counter("tenant_2_gc_pages_moved"), bench.counter("tenant_1_gc_pages_moved"), bench)
@@ -133,11 +130,7 @@ fn who_would_clear_full_units_to_repay_borrows_nothing() {
         let lending = format!(
             "isolation = {{ kind = \"shared-space\", contribution = \"1/4\", victim_valid_max = \"{victim_valid_max}\" }}\n"
         );
-        let mut bench = Bench::new(
-            &format!("{SHARED}reclaim_unit = \"superblock\"\n{lending}"),
-            None,
-            Precondition::Filled,
-        );
+        let mut bench = Bench::new(&superblocks().with(lending), None, Precondition::Filled);
         bench.forget_media();
         burst(&mut bench, B, 700, &mut Rng::new(5)).unwrap();
         (bench.counter("tenant_2_units_borrowed"), bench.counter("tenant_2_gc_pages_moved"))
@@ -150,9 +143,9 @@ fn who_would_clear_full_units_to_repay_borrows_nothing() {
 #[test]
 fn what_a_debtor_is_forced_to_do_is_charged_to_it_and_wears_for_it() {
     let mut bench = Bench::new(
-        &format!(
-            "{SHARED}reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"3/4\", reserve_min = 1, return_policy = \
-             \"on-demand\" }}\n"
+        &superblocks().with(
+            "isolation = { kind = \"shared-space\", contribution = \"3/4\", reserve_min = 1, return_policy = \
+             \"on-demand\" }",
         ),
         None,
         Precondition::Filled,
@@ -173,7 +166,7 @@ fn an_idle_borrower_fills_the_shared_space_again() {
         let options = format!(
             "reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"3/4\", reserve_min = 1, return_policy = \"on-demand\"{options} }}\n"
         );
-        let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
+        let mut bench = Bench::new(&shared().with(options), None, Precondition::Filled);
         bench.forget_media();
         burst(&mut bench, B, 900, &mut Rng::new(2)).unwrap();
         let lent = bench.counter("tenant_1_units_lent_now");
@@ -199,7 +192,7 @@ fn who_has_lent_asks_back_before_it_begins_to_collect() {
         let options = format!(
             "reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"9/10\", reserve_min = 1, return_policy = \"{return_policy}\" }}\n"
         );
-        let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
+        let mut bench = Bench::new(&shared().with(options), None, Precondition::Filled);
         bench.forget_media();
         let rng = &mut Rng::new(2);
         burst(&mut bench, B, 900, rng).unwrap();
@@ -223,9 +216,7 @@ fn who_has_lent_asks_back_before_it_begins_to_collect() {
 #[test]
 fn a_paper_that_knows_no_way_back_is_followed() {
     let mut bench = Bench::new(
-        &format!(
-            "{SHARED}reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"1/4\", reserve_min = 1, return_policy = \"never\" }}\n"
-        ),
+        &superblocks().with("isolation = { kind = \"shared-space\", contribution = \"1/4\", reserve_min = 1, return_policy = \"never\" }"),
         None,
         Precondition::Filled,
     );
@@ -263,16 +254,9 @@ fn faults_of_lending_are_found() {
 
 #[test]
 fn channels_of_its_own_keep_a_tenant_from_the_others_queue() {
-    let drive = "profile = \"slc-2015\"\nchannels = 2\nblocks_per_plane = 64\npages_per_block = 16\nspare_factor = 0.25\n\
-                 tenants = [{ name = \"a\", size = \"1400 KiB\" }, { name = \"b\", size = \"1400 KiB\" }]\n";
-    let wait = |isolation: &str| {
-        let drive = match isolation {
-            "" => {
-                "profile = \"slc-2015\"\nchannels = 2\nblocks_per_plane = 64\npages_per_block = 16\nspare_factor = 0.25\n"
-            }
-            _ => drive,
-        };
-        let mut bench = Bench::new(&format!("{drive}{isolation}"), None, Precondition::Filled);
+    let drive = ssd("slc-2015").channels(2).blocks(64).pages(16).spare(0.25);
+    let wait = |drive: &SsdTable| {
+        let mut bench = Bench::new(drive, None, Precondition::Filled);
         bench.forget_media();
         bench.issue(Op::Write, 0, 4 * 64, Payload::NONE, Flags::NONE);
         let mut last = Span::ZERO;
@@ -282,7 +266,9 @@ fn channels_of_its_own_keep_a_tenant_from_the_others_queue() {
         }
         last
     };
-    let (apart, together) = (wait("isolation = { kind = \"channel\" }\n"), wait(""));
+    let together = wait(&drive);
+    let drive = drive.tenants(&[1400 << 10, 1400 << 10]);
+    let apart = wait(&drive.with("isolation = { kind = \"channel\" }"));
     assert!(apart * 4 < together, "{apart} with a channel of its own, {together} without");
 }
 
@@ -333,10 +319,7 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
         ("tenant_gc_threshold = 0.1", "tenant_gc_threshold"),
     ];
     for (text, key) in cases {
-        let text = format!(
-            "profile = \"slc-2015\"\nblocks_per_plane = 40\npages_per_block = 32\nspare_factor = 0.3\n{text}"
-        );
-        let error = refused(&text);
+        let error = refused(&ssd("slc-2015").blocks(40).pages(32).spare(0.3).with(text));
         assert_eq!(error.key, Some(key), "{text}: {error}");
     }
 }
@@ -344,20 +327,14 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
 #[test]
 fn maps_of_tenants_agree_with_the_model() {
     for kind in &KINDS[1..] {
-        for (place, map) in MAPS.iter().enumerate().filter(|(place, _)| *place != 6) {
+        for (map, options, rest) in MAPS {
             // 400 and 240 pages of 512 B, whose boundary is within a translation page of 128 entries.
-            let drive = SHARED
-                .replace(
-                    "blocks_per_plane = 100\npages_per_block = 2",
-                    "page_size = \"512 B\"\nblocks_per_plane = 72\npages_per_block = 8",
-                )
-                .replace("0.5", "0.65")
-                .replace("400 KiB", "200 KiB")
-                .replace("240 KiB", "120 KiB");
+            let drive = ssd("slc-2015").page_size(512).spare(0.65).tenants(&[200 << 10, 120 << 10]);
+            let drive =
+                drive.with(rest).channels(2).planes(2).blocks(72).pages(8).map(map, options).with(kind);
             for seed in 0..2 {
-                let toml = format!("{drive}{kind}{map}");
-                if let Err(what) = random_run(&toml, seed, None, 300) {
-                    panic!("{kind}{map} ({place}): {what}");
+                if let Err(what) = random_run(&drive, seed, None, 300) {
+                    panic!("{kind}{map} {options}: {what}");
                 }
             }
         }
@@ -368,7 +345,7 @@ fn maps_of_tenants_agree_with_the_model() {
 #[test]
 fn who_changes_entries_pays_for_writing_them_whoever_sets_it_off() {
     let options = "reclaim_unit = \"superblock\"\nisolation = { kind = \"vssd\" }\nmapping = { kind = \"dftl\", cmt_size = 64 }\n";
-    let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
+    let mut bench = Bench::new(&shared().with(options), None, Precondition::Filled);
     let map =
         |bench: &Bench, tenant: u16| bench.graph().charges(0).get(TenantId(tenant), Resource::Die, Work::Map);
     let ask = |bench: &mut Bench, tenant: u16, op: Op, page: u64| {
@@ -396,7 +373,7 @@ const DEBT: &str = "reclaim_unit = \"superblock\"\nmax_tenants = 2\nisolation = 
 fn a_tenant_goes_or_shrinks_when_all_its_free_units_were_called_back() {
     for seed in 0..8 {
         for deal in [Deal::Remove { number: 2 }, Deal::Resize { number: 2, size: ByteLen(200 << 10) }] {
-            let mut bench = Bench::new(&format!("{SHARED}{DEBT}"), None, Precondition::Filled);
+            let mut bench = Bench::new(&shared().with(DEBT), None, Precondition::Filled);
             bench.forget_media();
             let rng = &mut Rng::new(seed);
             burst(&mut bench, B, 600, rng).expect("it is served");
@@ -414,7 +391,7 @@ fn a_tenant_goes_or_shrinks_when_all_its_free_units_were_called_back() {
 
 #[test]
 fn a_debtor_pays_when_it_goes() {
-    let mut bench = Bench::new(&format!("{SHARED}{DEBT}"), None, Precondition::Filled);
+    let mut bench = Bench::new(&shared().with(DEBT), None, Precondition::Filled);
     bench.forget_media();
     burst(&mut bench, B, 900, &mut Rng::new(2)).expect("it is served");
     assert!(bench.counter("tenant_1_units_lent_now") > 0);
@@ -425,11 +402,10 @@ fn a_debtor_pays_when_it_goes() {
 
 #[test]
 fn pages_that_move_when_a_tenant_shrinks_are_found_in_a_map_on_the_flash() {
-    let toml = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 96\npages_per_block = 8\n\
-                page_size = \"512 B\"\nspare_factor = 0.65\nisolation = { kind = \"vssd\" }\nmax_tenants = 2\n\
-                tenants = [{ name = \"a\", size = \"150 KiB\" }, { name = \"b\", size = \"150 KiB\" }]\n\
-                mapping = { kind = \"dftl\", cmt_size = 64 }\n";
-    let mut bench = Bench::new(toml, None, Precondition::Empty);
+    let drive = ssd("slc-2015").channels(2).planes(2).blocks(96).pages(8).page_size(512).spare(0.65);
+    let drive = drive.tenants(&[150 << 10, 150 << 10]).map("dftl", "cmt_size = 64");
+    let drive = drive.with("isolation = { kind = \"vssd\" }\nmax_tenants = 2");
+    let mut bench = Bench::new(&drive, None, Precondition::Empty);
     let (mut serial, mut newest) = (0, vec![Stamp::ZERO; 300]);
     for page in 0..100 {
         for lpn in [page, 200 + 3 * page % 100, 200 + (3 * page + 1) % 100, 200 + (3 * page + 2) % 100] {
@@ -454,7 +430,7 @@ fn pages_that_move_when_a_tenant_shrinks_are_found_in_a_map_on_the_flash() {
 fn a_new_tenant_reads_nothing_that_waited_in_the_buffer() {
     let options = "reclaim_unit = \"superblock\"\nisolation = { kind = \"vssd\" }\nmax_tenants = 2\n\
                    write_buffer = { size = \"32 KiB\", dirty_share = 1 }\n";
-    let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Empty);
+    let mut bench = Bench::new(&shared().with(options), None, Precondition::Empty);
     bench.put(7, 200, 4);
     bench.deal(Deal::Remove { number: 2 }).expect("it goes");
     bench.deal(Deal::Add { size: ByteLen(240 << 10) }).expect("there is room, at the same moment");

@@ -19,8 +19,8 @@ fn wide_units_agree_with_the_model() {
     for unit in UNITS {
         for (place, way) in WAYS.iter().enumerate() {
             for seed in 0..16 {
-                let toml = format!("{TINY}{unit}{way}");
-                if let Err(what) = random_run(&toml, seed, None, 500) {
+                let drive = tiny().with(unit).with(way);
+                if let Err(what) = random_run(&drive, seed, None, 500) {
                     panic!("{unit}{way} ({place}): {what}");
                 }
             }
@@ -33,9 +33,9 @@ fn wide_units_agree_with_the_model_whatever_the_map() {
     for unit in UNITS {
         for (map, name) in MAPS.iter().enumerate() {
             for seed in 0..8 {
-                let toml = format!("{}{unit}", paged(map));
-                if let Err(what) = random_run(&toml, seed, None, 500) {
-                    panic!("{unit}{name}: {what}");
+                let drive = paged(map).with(unit);
+                if let Err(what) = random_run(&drive, seed, None, 500) {
+                    panic!("{unit}{name:?}: {what}");
                 }
             }
         }
@@ -46,8 +46,7 @@ fn wide_units_agree_with_the_model_whatever_the_map() {
 fn trims_in_wide_units_survive_a_cut() {
     for seed in 0..40 {
         for unit in UNITS {
-            let drive = TINY.replace("spare_factor = 0.7", "spare_factor = 0.57");
-            if let Err(what) = random_run(&format!("{drive}{unit}"), seed, None, 400) {
+            if let Err(what) = random_run(&tiny().spare(0.57).with(unit), seed, None, 400) {
                 panic!("{unit}{what}");
             }
         }
@@ -56,7 +55,7 @@ fn trims_in_wide_units_survive_a_cut() {
 
 /// A bench without contents.
 fn timed(options: &str, precondition: Precondition) -> Bench {
-    let mut bench = Bench::new(&format!("{TINY}{options}"), None, precondition);
+    let mut bench = Bench::new(&tiny().with(options), None, precondition);
     bench.forget_media();
     bench
 }
@@ -110,8 +109,7 @@ fn units_that_cannot_be_are_refused_with_the_key() {
         ("reclaim_unit = \"die\"\nmapping = { kind = \"bast\" }", "reclaim_unit"),
     ];
     for (text, key) in cases {
-        let text = format!("profile = \"slc-2015\"\nblocks_per_plane = 40\nspare_factor = 0.3\n{text}");
-        let error = refused(&text);
+        let error = refused(&ssd("slc-2015").blocks(40).spare(0.3).with(text));
         assert_eq!(error.key, Some(key), "{text}: {error}");
     }
 }
