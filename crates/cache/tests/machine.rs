@@ -62,7 +62,7 @@ fn what_is_asked_for_comes_first_when_it_is_read_alone() {
     let options = format!("{SEGMENTS}\ndemand_first = true");
     let mut bed = bed(&options);
     bed.go(Op::Read, 3 * BLOCK, BLOCK);
-    bed.run_until(bed.now() + Span::from_ms(1));
+    bed.pass(Span::from_ms(1));
     // The block, and what is before and behind it in one read that takes the block again.
     assert_eq!(below(&bed), (2, 9 * BLOCK));
     assert_eq!(bed.go(Op::Read, 4 * BLOCK, BLOCK).latency, Span::from_us(2));
@@ -165,7 +165,7 @@ fn a_padded_unit_goes_below_in_one_write() {
         for unit in 1..9 {
             bed.go(Op::Write, unit * 4 * BLOCK, BLOCK);
         }
-        bed.run_until(bed.now() + Span::from_ms(5));
+        bed.pass(Span::from_ms(5));
         let after = bed.graph().stats(bed.node("disk"));
         assert_eq!(after.requests[Op::Write as usize] - writes, 1, "pad {pad}");
         assert_eq!(after.bytes[Op::Write as usize] - bytes, lengths * BLOCK, "pad {pad}");
@@ -210,7 +210,7 @@ fn a_part_that_is_written_leaves_the_rest_of_the_buffer_alone() {
 fn a_fill_is_no_longer_than_it_may_be() {
     let mut bed = bed(&format!("{SEGMENTS}\nmax_fill_size = \"16 KiB\""));
     bed.go(Op::Read, 3 * BLOCK, BLOCK);
-    bed.run_until(bed.now() + Span::from_ms(1));
+    bed.pass(Span::from_ms(1));
     assert_eq!(below(&bed), (2, 8 * BLOCK));
 }
 
@@ -231,7 +231,7 @@ fn what_is_foreseen_is_brought() {
     bed.foresee("cache", Op::Read, 100 * BLOCK, 2 * BLOCK);
     bed.foresee("cache", Op::Write, 200 * BLOCK, 2 * BLOCK);
     bed.go(Op::Read, 0, BLOCK);
-    bed.run_until(bed.now() + Span::from_ms(1));
+    bed.pass(Span::from_ms(1));
     assert_eq!(below(&bed), (2, 3 * BLOCK));
     assert_eq!(bed.go(Op::Read, 101 * BLOCK, BLOCK).latency, Span::from_us(2));
     assert_eq!(figures(&mut bed)["prefetch_hits"], 1);
@@ -243,13 +243,13 @@ fn a_prefetcher_hears_what_came_too_late_and_what_too_early() {
     let mut bed = bed("prefetch = { kind = \"amp\", async_above = 1 }\nreplacement = { kind = \"lru\" }");
     bed.go(Op::Read, 0, 4 * BLOCK);
     bed.submit(0, Op::Read, Flags::NONE, 4 * BLOCK, 4 * BLOCK);
-    bed.run_until(bed.now() + Span::from_us(30));
+    bed.pass(Span::from_us(30));
     // Blocks 8 to 11 are on their way.
     bed.submit(0, Op::Read, Flags::NONE, 8 * BLOCK, 4 * BLOCK);
     bed.settle();
     assert_eq!(figures(&mut bed)["amp_reads_that_waited"], 1);
     assert_eq!(figures(&mut bed)["amp_blocks_too_early"], 0);
-    bed.run_until(bed.now() + Span::from_ms(5));
+    bed.pass(Span::from_ms(5));
     // Blocks 12 to 19 have come, and are pushed out by others that nobody brings ahead.
     for block in 0..64 {
         bed.go(Op::Read, (1000 - 4 * block) * BLOCK, BLOCK);
@@ -279,7 +279,7 @@ fn dirty_data_is_bounded_and_ages() {
     let f = figures(&mut bed);
     assert_eq!(f["dirty_blocks_max"], 8);
     assert!(f["writes_through"] > 0);
-    bed.run_until(bed.now() + Span::from_ms(50));
+    bed.pass(Span::from_ms(50));
     assert_eq!(figures(&mut bed)["dirty_blocks"], 0, "what is older than 10 ms is below");
 }
 
@@ -333,7 +333,7 @@ fn only_what_costs_nothing_more_is_brought_when_colocated() {
         }
         let before = bed.graph().stats(bed.node("ssd")).bytes[Op::Read as usize];
         bed.go(Op::Read, 3 * BLOCK, BLOCK);
-        bed.run_until(bed.now() + Span::from_ms(5));
+        bed.pass(Span::from_ms(5));
         let read = bed.graph().stats(bed.node("ssd")).bytes[Op::Read as usize] - before;
         assert_eq!(read, pages * BLOCK, "colocated {colocated}: two dies, one page of each");
     }

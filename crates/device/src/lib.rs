@@ -5,6 +5,7 @@
 
 pub mod block;
 pub mod fault;
+pub mod fixture;
 pub mod flash;
 pub mod hdd;
 pub mod link;

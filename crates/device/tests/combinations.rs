@@ -7,6 +7,7 @@
 //! What is stored is the business of the verified simulation, whose family `ssd-combined` draws the same options.
 
 use nandu_base::{Ask, ByteLen, ByteOffset, Counter, Deal, Flags, Op, Peek, Precondition, Rng, Span};
+use nandu_device::fixture::{SsdTable, ssd};
 use nandu_stack::testbed::Testbed;
 use nandu_stack::{BuildOptions, builtin};
 use std::collections::BTreeSet;
@@ -185,7 +186,7 @@ fn in_order(one: &'static str, other: &'static str) -> (&'static str, &'static s
 }
 
 /// A drive with a set of features; `spare` is its share of spare pages.
-fn stack(set: &[&Feature], spare: f64) -> String {
+fn drive(set: &[&Feature], spare: f64) -> SsdTable {
     let mut keys: Vec<&str> = set.iter().map(|feature| feature.key).collect();
     let mut lines: String = set.iter().map(|feature| feature.lines).collect();
     for (key, line) in set.iter().filter_map(|feature| feature.needs) {
@@ -197,21 +198,19 @@ fn stack(set: &[&Feature], spare: f64) -> String {
     if keys.iter().any(|key| ["die_scheduler", "suspension", "scheduler"].contains(key)) {
         lines += "die_scheduler.kind = \"out-of-order\"\n";
     }
-    if keys.contains(&"isolation") || set.iter().any(|feature| feature.name == "tenant-streams") {
-        lines +=
-            &format!("tenants = [{{ name = \"a\", size = {SHARE} }}, {{ name = \"b\", size = {SHARE} }}]\n");
+    let drive = ssd("mlc-2019").channels(2).planes(2).blocks(BLOCKS).page_size(PAGE as u32).pages(8);
+    let drive = drive.spare(spare).with(lines);
+    match keys.contains(&"isolation") || set.iter().any(|feature| feature.name == "tenant-streams") {
+        true => drive.tenants(&[SHARE as u32; 2]),
+        false => drive,
     }
-    format!(
-        "[export.t1]\ndevice = \"ssd\"\n[tenant.t1]\nweight = 100\n[export.t2]\ndevice = \"ssd\"\n[tenant.t2]\nweight = 300\n\
-         [device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = {BLOCKS}\n\
-         page_size = {PAGE}\npages_per_block = 8\nspare_factor = {spare}\n{lines}"
-    )
 }
 
 /// Runs a drive until it has collected; an error when it is refused.
-fn run(text: &str, seed: u64) -> Result<Seen, String> {
+fn run(drive: &SsdTable, seed: u64) -> Result<Seen, String> {
     let options = BuildOptions { precondition: Precondition::Empty, ..BuildOptions::default() };
-    let mut bed = Testbed::new(text, &builtin(), options).map_err(|error| error.to_string())?;
+    let mut bed = Testbed::new(&drive.stack_for(&[("t1", 100), ("t2", 300)]), &builtin(), options)
+        .map_err(|error| error.to_string())?;
     let mut rng = Rng::new(seed);
     let ask = |bed: &mut Testbed, tenant: u64, op: Op, page: u64, part: bool| {
         let (offset, len) = (tenant * SHARE + page * PAGE, if part { PAGE / 2 } else { PAGE });
@@ -245,7 +244,7 @@ fn run(text: &str, seed: u64) -> Result<Seen, String> {
             bed.run_until(later);
         }
     }
-    let dealt = text.contains("max_tenants") && {
+    let dealt = drive.get("max_tenants").is_some() && {
         let dealt = bed.deal("ssd", Deal::Remove { number: 2 });
         ask(&mut bed, 0, Op::Write, 1, false);
         bed.settle();
@@ -292,7 +291,7 @@ fn every_feature_goes_with_every_other_or_is_listed_as_refused() {
     let listed = listed();
     for pair in pairs() {
         let names = (pair[0].name, pair[1].name);
-        match run(&stack(&pair, SPARE), 1) {
+        match run(&drive(&pair, SPARE), 1) {
             Ok(seen) => {
                 let still = pair.iter().filter(|feature| !(feature.acts)(&seen));
                 wrong.extend(still.map(|feature| format!("{names:?}: {} does not act", feature.name)));
@@ -341,11 +340,11 @@ fn sets_go_together(seeds: std::ops::RangeInclusive<u64>) {
         let names: Vec<&str> = set.iter().map(|feature| feature.name).collect();
         // A map on the flash, checkpoints and bad blocks together leave tenants no room on the smallest drive, nor do many bad blocks leave it to
         // log blocks.
-        let small = run(&stack(&set, SPARE), seed);
+        let small = run(&drive(&set, SPARE), seed);
         let has_no_room =
             |why: &String| ["needs room", "log blocks do not fit"].iter().any(|said| why.contains(said));
         let has_room = !small.as_ref().is_err_and(has_no_room);
-        match if has_room { small } else { run(&stack(&set, SPARE + 0.08), seed) } {
+        match if has_room { small } else { run(&drive(&set, SPARE + 0.08), seed) } {
             Ok(seen) => {
                 for (at, feature) in FEATURES.iter().enumerate().filter(|(_, f)| names.contains(&f.name)) {
                     drawn[at] += 1;

@@ -1,7 +1,8 @@
 //! What a page-mapped drive does beside translating, by hand: what a write buffer acknowledges, and what stands still for reads.
 //! What they store is the verified simulation's business.
 
-use nandu_base::{Ask, Flags, Op, Precondition, Span};
+use nandu_base::{Flags, Op, Precondition, Span};
+use nandu_device::fixture::{SsdTable, ssd};
 use nandu_stack::testbed::Testbed;
 use nandu_stack::{BuildOptions, builtin};
 
@@ -12,6 +13,11 @@ const PROGRAM: Span = Span::from_us(200);
 const TRANSFER: Span = Span(51_200);
 const LINK: Span = Span::from_us(10);
 
+/// More than half of the drive is spare.
+fn roomy() -> SsdTable {
+    ssd("slc-2015").blocks(40).spare(0.6)
+}
+
 /// A filled drive of one plane.
 fn bed(options: &str) -> Testbed {
     try_bed(options).unwrap_or_else(|error| panic!("{options}: {error}"))
@@ -19,10 +25,7 @@ fn bed(options: &str) -> Testbed {
 
 /// The same, or why it cannot be had.
 fn try_bed(options: &str) -> Result<Testbed, String> {
-    let text = format!(
-        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks_per_plane = 40\n\
-         pages_per_block = 16\nspare_factor = 0.6\n{options}\n"
-    );
+    let text = roomy().pages(16).with(options).stack();
     let options = BuildOptions { precondition: Precondition::Filled, ..BuildOptions::default() };
     Testbed::new(&text, &builtin(), options).map_err(|error| error.to_string())
 }
@@ -33,10 +36,7 @@ fn buffer(pages: u64, options: &str) -> String {
 }
 
 fn refused(options: &str) -> String {
-    let text = format!(
-        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks_per_plane = 40\n\
-         spare_factor = 0.6\n{options}\n"
-    );
+    let text = roomy().with(options).stack();
     Testbed::new(&text, &builtin(), BuildOptions::default())
         .err()
         .expect("the options are refused")
@@ -46,11 +46,9 @@ fn refused(options: &str) -> String {
 /// The schedulers of the registry that share a die; the others are refused there and say what they are for.
 fn die_schedulers() -> Vec<&'static str> {
     let shares = |name: &&str| {
-        let text = format!(
-            "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks_per_plane = 40\n\
-             spare_factor = 0.6\ndie_scheduler = {{ kind = \"out-of-order\", tenant_scheduler = {{ kind = \"{name}\" }} }}\n"
-        );
-        match Testbed::new(&text, &builtin(), BuildOptions::default()) {
+        let scheduler = format!("tenant_scheduler = {{ kind = {name:?} }}");
+        let drive = roomy().policy("die_scheduler", "out-of-order", &[&scheduler]);
+        match Testbed::new(&drive.stack(), &builtin(), BuildOptions::default()) {
             Ok(_) => true,
             Err(error) => {
                 let said = error.to_string();
@@ -85,16 +83,11 @@ const DISCIPLINES: [&str; 2] = ["", "die_scheduler = { kind = \"out-of-order\" }
 fn page_maps() -> Vec<String> {
     let map = |name: &str| {
         let with = |more: &str| format!("mapping = {{ kind = \"{name}\"{more} }}");
-        let found = [", cmt_size = 4200", ""].into_iter().map(with).find(|options| try_bed(options).is_ok());
-        found.unwrap_or_else(|| panic!("{name}: a small drive is refused"))
+        if roomy().map(name, "").has_map_on_flash() { with(", cmt_size = 4200") } else { with("") }
     };
-    let chooses =
-        |options: &String| bed(options).report("ssd", Ask::Counters).counter("merges_switch").is_some();
-    let maps: Vec<String> = builtin()
-        .policies("mapping")
-        .map(|policy| map(policy.name))
-        .filter(|options| !chooses(options))
-        .collect();
+    let registry = builtin();
+    let names = registry.policies("mapping").map(|policy| policy.name);
+    let maps: Vec<String> = names.filter(|name| !roomy().map(name, "").has_log_blocks()).map(map).collect();
     assert!(maps.len() >= 5, "{maps:?}");
     DISCIPLINES.into_iter().map(String::from).chain(maps).collect()
 }

@@ -84,7 +84,7 @@ fn race(bed: &mut Testbed, seed: u64) -> Result<(), String> {
                 _ => {}
             }
             let pause = Span(rng.below(200_000));
-            bed.run_until(bed.now() + pause);
+            bed.pass(pause);
         }
         bed.crash(seed + crash);
         model.settle(&bed.go(Op::Read, 0, sectors * SECTOR).data)?;
@@ -117,7 +117,7 @@ fn unflushed_writes_are_torn_and_reordered() {
         let mut bed = bed(CACHE, seed, &[]);
         let first = bed.go(Op::Write, 0, 4096).serial;
         let second = bed.go(Op::Write, 8192, 4096).serial;
-        bed.run_until(bed.now() + Span::from_us(900));
+        bed.pass(Span::from_us(900));
         let left = |serial, from: u64| {
             (0..8)
                 .filter(|i| bed.stored("disk", from + i * SECTOR) == Stamp::new(serial, from / SECTOR + i))
@@ -148,7 +148,7 @@ fn many_at_once_end_and_leave_nothing_behind() {
             let flags = if rng.below(8) == 0 { Flags::FUA } else { Flags::NONE };
             let (offset, bytes) = if op == Op::Flush { (0, 0) } else { (at * SECTOR, len * SECTOR) };
             bed.submit(0, op, flags, offset, bytes);
-            bed.run_until(bed.now() + Span(rng.below(60_000)));
+            bed.pass(Span(rng.below(60_000)));
         }
         bed.settle();
         assert_eq!(bed.take_done().len(), 300);

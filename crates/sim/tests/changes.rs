@@ -1,6 +1,7 @@
 //! Tenants that change while a workload runs: weights, and the space inside a drive, at the times that the stack file says.
 
 use nandu_base::{Precondition, Span};
+use nandu_device::fixture::{SsdTable, ssd};
 use nandu_sim::tap::{Look, run_tapped};
 use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload};
 use nandu_stack::Stack;
@@ -36,12 +37,23 @@ fn run(toml: &str, reads: &[f64]) -> RunResult {
     run_tapped(&stack, &options, (), look, |_| {}).expect("the stack runs").result
 }
 
-const QUEUE: &str = "[export.a]\ndevice = \"as\"\n[export.b]\ndevice = \"bs\"\n[tenant.a]\nweight = 300\n[tenant.b]\nweight = 100\n\
-    [device.as]\nkind = \"slice\"\nbelow = \"queue\"\nsize = \"1 MiB\"\n\
-    [device.bs]\nkind = \"slice\"\nbelow = \"queue\"\noffset = \"1 MiB\"\nsize = \"1 MiB\"\n\
-    [device.queue]\nkind = \"queue\"\nbelow = \"ssd\"\ndepth = 8\n\
-    [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 40\npages_per_block = 64\n\
-    spare_factor = 0.25\n";
+/// Two slices with a tenant each: the drive or what stands on it, and where the second begins.
+fn slices(below: &str, second: &str) -> String {
+    format!(
+        "[export.a]\ndevice = \"as\"\n[export.b]\ndevice = \"bs\"\n[tenant.a]\nweight = 300\n[tenant.b]\nweight = 100\n\
+         [device.as]\nkind = \"slice\"\nbelow = {below:?}\nsize = \"1 MiB\"\n\
+         [device.bs]\nkind = \"slice\"\nbelow = {below:?}\noffset = {second:?}\nsize = \"1 MiB\"\n"
+    )
+}
+
+fn drive() -> SsdTable {
+    ssd("bench-2026").channels(2).blocks(40).pages(64).spare(0.25)
+}
+
+fn queue() -> String {
+    let queue = "[device.queue]\nkind = \"queue\"\nbelow = \"ssd\"\ndepth = 8\n";
+    format!("{}{queue}{}", slices("queue", "1 MiB"), drive().device("ssd"))
+}
 
 /// Thousandths of the cost that the first tenant was sent while the second waited.
 fn share(result: &RunResult) -> u64 {
@@ -54,18 +66,10 @@ fn share(result: &RunResult) -> u64 {
 /// The same tenants on a drive whose dies serve by share; thousandths of the dies' time that the first has. Both write, which
 /// only a drive that gives each blocks of its own can share out: pages of a block are programmed in order.
 fn share_of_dies(isolation: &str, change: &str) -> u64 {
-    let queue = "[device.queue]\nkind = \"queue\"\nbelow = \"ssd\"\ndepth = 8\n";
-    assert!(QUEUE.contains(queue));
-    let arbiter = "die_scheduler = { kind = \"out-of-order\", tenant_scheduler = { kind = \"flashfq\" } }\n";
-    let stack = QUEUE
-        .replace(queue, "")
-        .replace("below = \"queue\"", "below = \"ssd\"")
-        .replace("offset = \"1 MiB\"", "offset = \"5 MiB\"")
-        .replace(
-            "blocks_per_plane = 40\npages_per_block = 64",
-            "blocks_per_plane = 160\npages_per_block = 16",
-        );
-    run(&format!("{stack}{arbiter}{isolation}{change}"), &[0.0, 0.0]).tenants[0].device.share_thousandths
+    let drive = drive().blocks(160).pages(16).with(isolation);
+    let drive = drive.policy("die_scheduler", "out-of-order", &["tenant_scheduler = { kind = \"flashfq\" }"]);
+    let stack = format!("{}{}{change}", slices("ssd", "5 MiB"), drive.device("ssd"));
+    run(&stack, &[0.0, 0.0]).tenants[0].device.share_thousandths
 }
 
 #[test]
@@ -86,10 +90,10 @@ fn dies_hear_of_a_weight_that_changes() {
 
 #[test]
 fn a_weight_changes_at_its_time() {
-    let before = share(&run(QUEUE, &[0.0, 0.0]));
+    let before = share(&run(&queue(), &[0.0, 0.0]));
     assert!((740..=760).contains(&before), "{before}");
     let change = "[change.half]\nat = \"250 ms\"\ntenant = \"a\"\nweight = 33\n";
-    let result = run(&format!("{QUEUE}{change}"), &[0.0, 0.0]);
+    let result = run(&format!("{}{change}", queue()), &[0.0, 0.0]);
     // Half of the time 3 to 1, half of it 1 to 3.
     let both = share(&result);
     assert!((485..=515).contains(&both), "{both}");
@@ -106,12 +110,12 @@ fn a_weight_changes_at_its_time() {
 #[test]
 fn a_tenant_that_comes_too_late_or_does_not_fit_is_told_so() {
     let late = "[change.late]\nat = \"1 h\"\ntenant = \"a\"\nweight = 5\n";
-    let result = run(&format!("{QUEUE}{late}"), &[0.0, 0.0]);
+    let result = run(&format!("{}{late}", queue()), &[0.0, 0.0]);
     let why = |at: usize| result.changes[at].refused.as_deref().unwrap_or("nothing");
     assert!(why(0).contains("over before"), "{}", why(0));
     // Space of what deals none out is refused before anything runs.
     for device in ["ssd", "as", "queue"] {
-        let none = format!("{QUEUE}[change.none]\nat = \"0 s\"\ndevice = \"{device}\"\nremove = 1\n");
+        let none = queue() + &format!("[change.none]\nat = \"0 s\"\ndevice = {device:?}\nremove = 1\n");
         let error = Stack::parse(&none).err().expect("it is refused").to_string();
         assert!(error.contains("max_tenants") && error.contains(device), "{error}");
     }

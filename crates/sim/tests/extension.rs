@@ -1,6 +1,7 @@
 //! A load that begins again until its stack is steady: what counts is one turn of it, the drives go on, and it ends.
 
 use nandu_base::{Precondition, Span};
+use nandu_device::fixture::{SsdTable, ssd};
 use nandu_sim::replay::{CAP_DEFAULT, Renew};
 use nandu_sim::steady::State;
 use nandu_sim::tap::{Ended, Look, Tap, run_tapped};
@@ -14,9 +15,9 @@ use std::sync::Arc;
 const REQUESTS: u64 = 6000;
 
 /// 15 MiB with spare blocks for 1,280 pages: the first fifth of a load uses them up, from then on collection has to.
-const SSD: &str = "[export.data]\ndevice = \"ssd\"\n\
-    [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 40\npages_per_block = 64\n\
-    spare_factor = 0.25\n";
+fn drive() -> SsdTable {
+    ssd("bench-2026").channels(2).blocks(40).pages(64).spare(0.25)
+}
 
 fn requests(turn: u32) -> Arc<Trace> {
     let params = json!({ "requests": REQUESTS, "space": 14 << 20, "write": 1 });
@@ -48,7 +49,8 @@ fn options(most: u32, pace: Pace) -> RunOptions {
 const CLOSED: Pace = Pace::Closed { outstanding: 4 };
 
 fn run(options: &RunOptions) -> RunResult {
-    nandu_sim::run(&Stack::parse(SSD).expect("a stack"), options, |_| {}).expect("the stack runs")
+    nandu_sim::run(&Stack::parse(&drive().stack()).expect("a stack"), options, |_| {})
+        .expect("the stack runs")
 }
 
 #[test]
@@ -90,7 +92,7 @@ fn checked_reads_and_taps_see_the_turn_that_counts() {
     }
     let mut fixed = options(2, CLOSED);
     fixed.extension.least = 2;
-    let stack = Stack::parse(SSD).expect("a stack");
+    let stack = Stack::parse(&drive().stack()).expect("a stack");
     let plain = run(&fixed);
     let verified = run_verified(&stack, &fixed, |_| {}).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((&verified.total, verified.extended), (&plain.total, 2));
@@ -118,8 +120,7 @@ fn a_rate_goes_on_at_its_pace() {
 /// Spare blocks for four times the load: its five rounds are level, and collection does not begin.
 #[test]
 fn a_drive_that_uses_up_its_spare_blocks_is_not_steady() {
-    let stack = SSD.replace("blocks_per_plane = 40", "blocks_per_plane = 320").replace("0.25", "0.3");
-    let stack = Stack::parse(&stack).expect("a stack");
+    let stack = Stack::parse(&drive().blocks(320).spare(0.3).stack()).expect("a stack");
     let run = |most| nandu_sim::run(&stack, &options(most, CLOSED), |_| {}).expect("the stack runs");
     let once = run(0);
     let steady = once.steady_state.clone().expect("long enough");

@@ -1,6 +1,7 @@
 //! What the figures of a run mean: which requests count, what is exact, and what bytes are held against what bytes.
 
 use nandu_base::{Precondition, Ratio, Span};
+use nandu_device::fixture::{SsdTable, ssd};
 use nandu_sim::replay::{CAP_DEFAULT, Length, Progress};
 use nandu_sim::run::{RunError, length};
 use nandu_sim::tap::{Look, Tap, run_tapped};
@@ -37,15 +38,19 @@ fn rate(per_second: u64) -> Option<Pace> {
     Some(Pace::Rate { interval: Span(1_000_000_000 / per_second), cap: CAP_DEFAULT })
 }
 
-const SSD: &str = "[export.data]\ndevice = \"ssd\"\n\
-    [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 40\npages_per_block = 64\n\
-    spare_factor = 0.25\n";
+fn small_drive() -> SsdTable {
+    ssd("bench-2026").channels(2).blocks(40).pages(64).spare(0.25)
+}
 
-/// Two exports on one device that takes 100 us for each request of 4 KiB, one at a time.
-const SLOW: &str = "[export.a]\ndevice = \"as\"\n[export.b]\ndevice = \"bs\"\n\
+/// Two exports on one device that takes 100 us for each request of 4 KiB at 40 MB/s, one at a time.
+fn slow(bandwidth: &str) -> String {
+    format!(
+        "[export.a]\ndevice = \"as\"\n[export.b]\ndevice = \"bs\"\n\
     [device.as]\nkind = \"slice\"\nbelow = \"m\"\nsize = \"4 MiB\"\n\
     [device.bs]\nkind = \"slice\"\nbelow = \"m\"\noffset = \"4 MiB\"\nsize = \"4 MiB\"\n\
-    [device.m]\nkind = \"memory\"\nsize = \"8 MiB\"\nbandwidth = \"40 MB\"\n";
+    [device.m]\nkind = \"memory\"\nsize = \"8 MiB\"\nbandwidth = {bandwidth:?}\n"
+    )
+}
 
 fn small(requests: u64) -> Value {
     json!({ "requests": requests, "space": 1 << 20, "write": 1 })
@@ -55,7 +60,7 @@ fn small(requests: u64) -> Value {
 fn each_workload_has_its_own_warm_up() {
     let mut warm = workload(0, small(600), rate(800));
     warm.warm_up = 300;
-    let result = run(SLOW, &options(vec![warm.clone(), workload(1, small(300), rate(500))]));
+    let result = run(&slow("40 MB"), &options(vec![warm.clone(), workload(1, small(300), rate(500))]));
     let measured: Vec<u64> = result.tenants.iter().map(|t| t.total.requests).collect();
     assert_eq!((measured, result.total.requests), (vec![300, 300], 600));
     assert_eq!(result.provenance.warmup_requests, 300);
@@ -63,7 +68,7 @@ fn each_workload_has_its_own_warm_up() {
     // All warm up: the disk counts from the first that does, too.
     let mut other = workload(1, small(300), rate(500));
     other.warm_up = 299;
-    let result = run(SLOW, &options(vec![warm, other]));
+    let result = run(&slow("40 MB"), &options(vec![warm, other]));
     let measured: Vec<u64> = result.tenants.iter().map(|t| t.total.requests).collect();
     assert_eq!(measured, [300, 1]);
     assert!((400..700).contains(&result.layers[0].requests["write"]), "{:?}", result.layers[0].requests);
@@ -72,7 +77,7 @@ fn each_workload_has_its_own_warm_up() {
 /// Writes of 4 KiB keep a device of 40 MB/s busy for 102.4 us each: of 500 a second that is 5.1 % of the time.
 #[test]
 fn utilisation_is_busy_time_over_the_measurement() {
-    let result = run(SLOW, &options(vec![workload(0, small(300), rate(500))]));
+    let result = run(&slow("40 MB"), &options(vec![workload(0, small(300), rate(500))]));
     let device = result.layers.iter().find(|layer| layer.name == "m").expect("it is a layer");
     assert_eq!(device.busy_ns["device"], 300 * 102_400);
     // From the first arrival to the end of the last request: 299 times 2 ms, its own time, and the microsecond of latency that memory has.
@@ -82,7 +87,7 @@ fn utilisation_is_busy_time_over_the_measurement() {
     let json = serde_json::to_value(device).expect("it is JSON");
     assert_eq!(json["util"]["device"], 0.051);
     // Dies and channels of a drive are told together: 2 channels of 2 chips with a die each.
-    let dies = format!("{SSD}chips_per_channel = 2\ndies_per_chip = 1\n");
+    let dies = small_drive().dies(1).with("chips_per_channel = 2").stack();
     let result = run(&dies, &options(vec![workload(0, small(2000), rate(1000))]));
     let drive = &result.layers[0];
     for (resource, units) in [("die", 4), ("channel", 2)] {
@@ -99,7 +104,7 @@ fn a_warm_up_that_never_ends_is_no_measurement() {
     let pace = Pace::ClosedFor { outstanding: 1, runtime: Span::from_ms(10) };
     let mut options = options(vec![workload(0, small(10_000), Some(pace))]);
     options.warm_up = 5_000;
-    let stack = Stack::parse(SLOW).expect("a stack");
+    let stack = Stack::parse(&slow("40 MB")).expect("a stack");
     let error = nandu_sim::run(&stack, &options, |_| {}).expect_err("nothing counts");
     assert!(matches!(error, RunError::NothingCounts { warm_up: 5_000, issued: 50..=150 }), "{error}");
 }
@@ -144,11 +149,11 @@ fn progress_of_a_runtime_is_that_of_its_time() {
 #[test]
 fn saturation_is_seen_beside_a_workload_that_waits() {
     let idle = || workload(1, small(1), Some(Pace::Closed { outstanding: 1 }));
-    let result = run(SLOW, &options(vec![workload(0, small(2_000), rate(50_000)), idle()]));
+    let result = run(&slow("40 MB"), &options(vec![workload(0, small(2_000), rate(50_000)), idle()]));
     assert!(result.saturated);
     assert!(result.tenants[0].device.backlogged && !result.tenants[1].device.backlogged);
     assert_eq!(result.jain_thousandths, None, "one tenant asks all the time: there is nothing to compare");
-    let result = run(SLOW, &options(vec![workload(0, small(2_000), rate(5_000)), idle()]));
+    let result = run(&slow("40 MB"), &options(vec![workload(0, small(2_000), rate(5_000)), idle()]));
     assert!(!result.saturated);
     // Many children of few requests are no backlog.
     let stripe = "[export.data]\ndevice = \"s\"\n[device.s]\nkind = \"stripe\"\nlegs = [\"m\", \"n\"]\nchunk = \"4 KiB\"\n\
@@ -161,11 +166,11 @@ fn saturation_is_seen_beside_a_workload_that_waits() {
 
 #[test]
 fn least_most_and_deviation_are_exact() {
-    let one = run(SSD, &options(vec![workload(0, small(1), None)]));
+    let one = run(&small_drive().stack(), &options(vec![workload(0, small(1), None)]));
     let (all, layer) = (&one.total, &one.layers[0]);
     assert_eq!((all.min_ns, all.max_ns, all.stddev_ns), (layer.latency_max_ns, layer.latency_max_ns, 0));
     assert_eq!((all.p50_ns, all.p99_99_ns), (all.max_ns, all.max_ns));
-    let many = run(SSD, &options(vec![workload(0, small(100), rate(100))]));
+    let many = run(&small_drive().stack(), &options(vec![workload(0, small(100), rate(100))]));
     assert_eq!((many.total.min_ns, many.total.stddev_ns), (many.total.max_ns, 0), "all alike");
 
     /// Latencies in the order of the ends.
@@ -175,7 +180,7 @@ fn least_most_and_deviation_are_exact() {
             self.0.push(request.latency().0);
         }
     }
-    let stack = Stack::parse(SSD).expect("a stack");
+    let stack = Stack::parse(&small_drive().stack()).expect("a stack");
     let mixed = json!({ "requests": 5_000, "space": 1 << 20, "write": 0.5 });
     let options = options(vec![workload(0, mixed, rate(20_000))]);
     let seen = run_tapped(&stack, &options, All(Vec::new()), Look::default(), |_| {}).expect("it runs");
@@ -205,23 +210,16 @@ fn write_amplification_is_bytes_over_bytes_of_the_host() {
     let page = json!({ "requests": 20_000, "space": 8 << 20, "write": 1 });
     let mut aged = options(vec![workload(0, page, Some(Pace::Closed { outstanding: 8 }))]);
     aged.precondition = Precondition::Filled;
-    let (waf, drive) = filled(&run(SSD, &aged));
+    let (waf, drive) = filled(&run(&small_drive().stack(), &aged));
     assert!(waf == drive && waf > 1_000, "{waf} {drive}");
     // Sectors: a page is programmed for each.
     let sectors = json!({ "requests": 500, "space": 1 << 20, "write": 1, "size": 512 });
-    let (waf, drive) = filled(&run(SSD, &options(vec![workload(0, sectors, rate(100))])));
+    let (waf, drive) = filled(&run(&small_drive().stack(), &options(vec![workload(0, sectors, rate(100))])));
     let page = 4096 * 1000 / 512;
     assert!(drive < 1_100 && waf.is_multiple_of(page) && waf >= page, "{waf} {drive}");
     // A mirror writes everything twice.
     let mirror = "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\n";
-    let leg = |name: &str| {
-        SSD.split_once("[device.ssd]")
-            .unwrap()
-            .1
-            .to_string()
-            .replace("kind", &format!("[device.{name}]\nkind"))
-    };
-    let mirror = format!("{mirror}{}{}", leg("a"), leg("b"));
+    let mirror = format!("{mirror}{}{}", small_drive().device("a"), small_drive().device("b"));
     let (waf, drive) = filled(&run(&mirror, &options(vec![workload(0, small(500), rate(100))])));
     assert!(waf >= 2 * drive && drive < 1_100, "{waf} {drive}");
 }
@@ -274,7 +272,7 @@ fn saturation_is_seen_long_before_the_end() {
             let time = if at as usize == last { 10_000_000_000_000 } else { at * 1_000 };
             *record = record.at(time).expect("a time");
         }
-        run(&SLOW.replace("40 MB", "40 KB"), &options(vec![load, workload(1, small(1), rate(1))]))
+        run(&slow("40 KB"), &options(vec![load, workload(1, small(1), rate(1))]))
     };
     // One at a time: the last of 300 waits for 30 s, and 64 more for up to 40 s; the load has 10,000 s.
     assert!(!burst(200).saturated);
@@ -294,7 +292,7 @@ fn a_burst_that_takes_a_twentieth_of_the_run_saturates_it() {
                 if at < requests { at * 1_000 } else { 50_000_000_000 + (at - requests) * 100_000_000 };
             *record = record.at(time).expect("a time");
         }
-        run(&SLOW.replace("40 MB", "400 KB"), &options(vec![load, workload(1, small(1), rate(1))]))
+        run(&slow("400 KB"), &options(vec![load, workload(1, small(1), rate(1))]))
     };
     let (short, long) = (burst(300), burst(1000));
     assert!(!short.saturated && long.saturated, "{} {}", short.total.max_ns, long.total.max_ns);

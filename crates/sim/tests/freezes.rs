@@ -4,6 +4,7 @@
 //! `cargo test --release -p nandu-sim --test freezes -- --ignored --nocapture` prints the table of docs/experiments/ssd-freezes.md.
 
 use nandu_base::{Content, Instant, Op, Payload, PayloadPool, Precondition, Request, Span};
+use nandu_device::fixture::{SsdTable, ssd};
 use nandu_sim::metrics::Metrics;
 use nandu_sim::replay::Host;
 use nandu_sim::run::run_with;
@@ -112,11 +113,9 @@ fn shape(times: &Times) -> Shape {
 }
 
 /// One small drive of `stacks/fast.toml` with another map.
-fn stack(mapping: &str, buffer: &str) -> String {
-    format!(
-        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nchannels = 4\n\
-         chips_per_channel = 4\ncapacity = \"512 MiB\"\nspare_factor = \"6 %\"\n{buffer}\nmapping = {mapping}\n"
-    )
+fn drive(mapping: &str) -> SsdTable {
+    let drive = ssd("slc-2015").channels(4).spare("6 %");
+    drive.with(format_args!("chips_per_channel = 4\ncapacity = \"512 MiB\"\nmapping = {mapping}"))
 }
 
 /// Writes small files onto `percent` of the drive, 30 % of them again and again, after it was filled so far. One read of
@@ -130,7 +129,7 @@ fn run(mapping: &str, buffer: &str, percent: u64, per_second: u64) -> (Shape, Ru
                        "space": space});
     let reads = json!({"requests": REQUESTS, "interarrival": format!("{gap} ns"), "write": "0", "size": "4 KiB",
                        "space": space / 4096 * 4096});
-    let text = stack(mapping, buffer);
+    let text = drive(mapping).with(buffer).stack();
     let stack = StackFile::parse(&text, "freezes.toml").unwrap().load(&builtin()).unwrap();
     let workload = |name: &str, params: &serde_json::Value| {
         let trace = Arc::new(synth::by_name(name).unwrap().trace(params, 1).unwrap());
@@ -254,7 +253,7 @@ struct Filled {
 /// `percent` of a drive with so much spare is written.
 fn fill(mapping: &str, spare: &str, percent: u64) -> Filled {
     let space = (128 << 20) / 100 * percent / 4096 * 4096;
-    let text = stack(mapping, "").replace("512 MiB", "128 MiB").replace("6 %", spare);
+    let text = drive(mapping).with("capacity = \"128 MiB\"").spare(spare).stack();
     let stack = StackFile::parse(&text, "fill.toml").unwrap().load(&builtin()).unwrap();
     let requests = 150_000;
     let params = json!({"requests": requests, "write": "1", "size": "4 KiB", "space": space});

@@ -1,4 +1,4 @@
-//! Stacks: the typed stack file, the registry of all machines Nandu ships, and the graph that runs them.
+//! Stacks: the typed stack file, the registry of all machines Nandu ships, and the [graph](nandu_graph) that runs them.
 //!
 //! [`StackFile`] reads and checks a file, [`Stack`] is the result and builds the machines, [`Graph`] runs them.
 //!
@@ -6,13 +6,12 @@
 //! change in any version.
 
 pub mod builtin;
-pub mod graph;
 pub mod load;
 pub mod stack;
 pub mod testbed;
 
 pub use builtin::builtin;
-pub use graph::{Driver, Graph, Part};
 pub use load::{At, Problem, Reason, StackError, StackFile, schema};
 pub use nandu_base::LayerStats;
+pub use nandu_graph::{self as graph, Driver, Graph, Part};
 pub use stack::{BuildOptions, Built, BuiltPart, Change, Changed, Device, Export, Stack, Tenant, Workload};

@@ -157,10 +157,10 @@ impl Built {
     pub fn into_parts(
         self,
         mut medium: impl FnMut(u32, &MediumSpec) -> Option<Box<dyn Medium>>,
-    ) -> Vec<crate::graph::Part> {
+    ) -> Vec<crate::Part> {
         let parts = self.parts.into_iter().enumerate();
         parts
-            .map(|(i, part)| crate::graph::Part {
+            .map(|(i, part)| crate::Part {
                 medium: medium(i as u32, &part.medium),
                 name: part.name,
                 machine: part.machine,

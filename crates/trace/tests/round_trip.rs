@@ -1,10 +1,11 @@
 //! What is written reads back as the same trace, in every format that can be written.
 
 use nandu_base::{Op, Span};
-use nandu_trace::formats::by_name;
-use nandu_trace::write::{Unsupported, write};
+use nandu_trace::formats::{FORMATS, Format, by_name};
+use nandu_trace::write::{LineWriter, Unsupported, write};
 use nandu_trace::{Arrival, LoadOptions, Meta, Origin, Record, Trace, TraceError, parse_bytes};
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 /// A trace of reads and writes whose times are multiples of `unit` ns.
 fn traces(unit: u64, streams: u16) -> impl Strategy<Value = Trace> {
@@ -32,39 +33,38 @@ fn traces(unit: u64, streams: u16) -> impl Strategy<Value = Trace> {
     })
 }
 
+/// Every format that can be written and has times, with the unit of its times in ns and how many streams it tells apart.
+fn written() -> impl Iterator<Item = (&'static Format, u64, u16)> {
+    FORMATS.into_iter().filter(|format| format.is_writable()).filter_map(|format| match format.writer {
+        Some(LineWriter { time_unit_ns: 0, .. }) => None,
+        Some(writer) => Some((format, writer.time_unit_ns, if writer.streams { 5 } else { 1 })),
+        None => Some((format, 1, 5)),
+    })
+}
+
 fn text(trace: &Trace, format: &str, unsupported: Unsupported) -> Result<Vec<u8>, TraceError> {
     let mut out = Vec::new();
     write(&trace.clone().into(), by_name(format)?, &mut out, unsupported)?;
     Ok(out)
 }
 
-fn check(trace: &Trace, format: &str) {
-    let out = text(trace, format, Unsupported::Stop).unwrap();
-    let back = parse_bytes(Some(by_name(format).unwrap()), &out, LoadOptions::default()).unwrap();
-    assert_eq!(back.records, trace.records, "{format}: {}", String::from_utf8_lossy(&out));
-    assert_eq!(back.meta.start_ns, trace.meta.start_ns, "{format}");
-    assert_eq!(back.content_hash(), trace.content_hash());
+#[test]
+fn every_format_that_can_be_written_reads_back() {
+    for (format, unit, streams) in written() {
+        let name = format.name;
+        let same = |trace: Trace| {
+            let out = text(&trace, name, Unsupported::Stop).unwrap();
+            let back = parse_bytes(Some(format), &out, LoadOptions::default()).unwrap();
+            prop_assert_eq!(&back.records, &trace.records, "{}: {}", name, String::from_utf8_lossy(&out));
+            prop_assert_eq!(back.meta.start_ns, trace.meta.start_ns, "{}", name);
+            prop_assert_eq!(back.content_hash(), trace.content_hash());
+            Ok(())
+        };
+        TestRunner::default().run(&traces(unit, streams), same).unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
 }
 
 proptest! {
-    #[test]
-    fn exact_formats(trace in traces(1, 5)) {
-        for format in ["spc", "mqsim", "disksim", "parquet"] {
-            check(&trace, format);
-        }
-    }
-
-    #[test]
-    fn formats_in_units_of_100_ns(trace in traces(100, 5)) {
-        check(&trace, "msr");
-    }
-
-    #[test]
-    fn formats_with_one_stream(trace in traces(1000, 1)) {
-        check(&trace, "cloudphysics");
-        check(&trace, "blkreplay");
-    }
-
     #[test]
     fn damaged_parquet_is_an_error_or_a_trace(trace in traces(1, 3), edits in prop::collection::vec((any::<usize>(), any::<u8>()), 1..4)) {
         let mut bytes = text(&trace, "parquet", Unsupported::Stop).unwrap();
@@ -168,11 +168,12 @@ fn volumes_stay_apart_in_every_format_that_tells_them_apart() {
     ];
     for names in all {
         let trace = of_streams(names);
-        for format in ["spc", "mqsim", "disksim", "msr"] {
+        for (format, ..) in written().filter(|(_, _, streams)| *streams > 1) {
             let mut out = Vec::new();
-            write(&trace.clone().into(), by_name(format).unwrap(), &mut out, Unsupported::Stop).unwrap();
-            let back = parse_bytes(Some(by_name(format).unwrap()), &out, LoadOptions::default()).unwrap();
-            assert_eq!(back.records, trace.records, "{format} {names:?}: {}", String::from_utf8_lossy(&out));
+            write(&trace.clone().into(), format, &mut out, Unsupported::Stop).unwrap();
+            let back = parse_bytes(Some(format), &out, LoadOptions::default()).unwrap();
+            let shown = String::from_utf8_lossy(&out);
+            assert_eq!(back.records, trace.records, "{} {names:?}: {shown}", format.name);
         }
     }
 }
@@ -213,13 +214,18 @@ fn response_times_that_are_not_kept_are_counted() {
     let requests =
         parse_requests(Box::new(lines.as_bytes()), "hm.csv", &LoadOptions::default(), 10_000).unwrap();
     assert!(matches!(requests, Requests::Streamed(_)));
-    for format in ["msr", "spc", "parquet"] {
-        let report = write(&requests, by_name(format).unwrap(), &mut Vec::new(), Unsupported::Stop).unwrap();
-        assert_eq!((report.unread_response_times, report.dropped_response_times), (40_000, 0), "{format}");
+    for (format, ..) in written() {
+        let report = write(&requests, format, &mut Vec::new(), Unsupported::Stop).unwrap();
+        let counted = (report.unread_response_times, report.dropped_response_times);
+        assert_eq!(counted, (40_000, 0), "{}", format.name);
     }
     let held =
         parse_requests(Box::new(lines.as_bytes()), "hm.csv", &LoadOptions::default(), u64::MAX).unwrap();
-    let report = |format| write(&held, by_name(format).unwrap(), &mut Vec::new(), Unsupported::Stop).unwrap();
-    assert_eq!((report("msr").unread_response_times, report("msr").dropped_response_times), (0, 0));
-    assert_eq!(report("spc").dropped_response_times, 40_000);
+    for (format, ..) in written() {
+        let report = write(&held, format, &mut Vec::new(), Unsupported::Stop).unwrap();
+        let has_them = format.writer.is_none_or(|writer| writer.response_times);
+        let dropped = if has_them { 0 } else { 40_000 };
+        let counted = (report.unread_response_times, report.dropped_response_times);
+        assert_eq!(counted, (0, dropped), "{}", format.name);
+    }
 }

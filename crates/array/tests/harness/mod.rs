@@ -1,5 +1,8 @@
 //! An array over test disks, driven event by event, with an oracle that knows what every sector may hold. What differs from array to
 //! array is its [`Subject`].
+//!
+//! It drives the graph itself, not by the test kit: a session may end at any event, also within a start; legs are machines of its own whose
+//! disks outlive them; a run without contents has no stamps to compare; and the oracle hears of each answer at its event.
 
 #![allow(dead_code)] // no array uses all of it
 

@@ -176,7 +176,7 @@ impl MapConfig {
     }
 
     /// The log-block map, if it is one.
-    pub(super) fn log_block(&self) -> Option<&dyn LogBlockOptions> {
+    pub(crate) fn log_block(&self) -> Option<&dyn LogBlockOptions> {
         match self.made() {
             Map::Pages(_) => None,
             Map::LogBlocks(options) => Some(&**options),
@@ -184,7 +184,7 @@ impl MapConfig {
     }
 
     /// Whether the map is partly on the flash.
-    pub(super) fn is_paged(&self) -> bool {
+    pub(crate) fn is_paged(&self) -> bool {
         self.paged().is_some()
     }
 

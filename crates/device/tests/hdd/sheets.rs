@@ -1,9 +1,10 @@
 //! The profiles against what data sheets and reviews state. The bounds are those of a reader who compares two drives: a
 //! tenth for rates and seeks, a fifth for random requests, whose queue rules differ from drive to drive.
 
-use super::disk::Disk;
-use nandu_base::{Instant, Op, Rng, Span};
+use super::disk::disk;
+use nandu_base::{Flags, Op, Rng, SECTOR, Span};
 use nandu_device::hdd::HddProfile;
+use nandu_graph::testkit::Bed;
 
 /// What is known of a drive.
 struct Sheet {
@@ -40,45 +41,45 @@ const SHEETS: &[Sheet] = &[
     },
 ];
 
+const MIB: u64 = 1 << 20;
+
 fn within_a_tenth(got: u64, want: u64, what: &str) {
     assert!(got.abs_diff(want) * 10 <= want, "{what}: {got}, the sheet says {want}");
 }
 
 /// MB/s of reads of 1 MiB from `first` on.
-fn rate(disk: &mut Disk, first: u64) -> u64 {
-    let mut first = first;
-    disk.one(disk.now(), Op::Read, first, 2048);
-    let start = disk.now();
-    for _ in 0..64 {
-        first += 2048;
-        disk.one(disk.now(), Op::Read, first, 2048);
+fn rate(bed: &mut Bed, first: u64) -> u64 {
+    let read = |bed: &mut Bed, number: u64| bed.go(Op::Read, first * SECTOR + number * MIB, MIB);
+    read(bed, 0);
+    let start = bed.now();
+    for number in 1..=64 {
+        read(bed, number);
     }
-    64 * 2048 * 512 * 1000 / disk.now().since(start).0
+    64 * MIB * 1000 / bed.now().since(start).0
 }
 
 /// 4 KiB reads per second with `outstanding` at a time.
-fn iops(disk: &mut Disk, outstanding: u64) -> u64 {
+fn iops(bed: &mut Bed, outstanding: u64) -> u64 {
     let mut rng = Rng::new(3);
-    let pages = disk.blocks() / 8;
-    let mut submit = |disk: &mut Disk| disk.submit(disk.now(), Op::Read, rng.below(pages) * 8, 8);
+    let pages = bed.capacity(0) / 4096;
+    let mut submit = |bed: &mut Bed| bed.submit(0, Op::Read, Flags::NONE, rng.below(pages) * 4096, 4096);
     for _ in 0..outstanding {
-        submit(disk);
+        submit(bed);
     }
-    let mut end = Instant::ZERO;
     for _ in 0..2000 {
-        (_, end) = disk.next_end();
-        submit(disk);
+        bed.next_done();
+        submit(bed);
     }
-    2000 * 1_000_000_000 / end.0
+    2000 * 1_000_000_000 / bed.now().0
 }
 
 #[test]
 fn every_profile_does_what_is_known_of_its_drive() {
     for sheet in SHEETS {
         let name = sheet.profile;
-        let fresh = |queue: &str| Disk::new(&format!("profile = {name:?}\nscheduler = {queue:?}")).unwrap();
+        let fresh = |queue: &str| disk(&format!("profile = {name:?}\nscheduler = {queue:?}")).unwrap();
         let mut disk = fresh("fcfs");
-        let inner = disk.blocks() - 65 * 2048;
+        let inner = disk.capacity(0) / SECTOR - 65 * 2048;
         let rates = [rate(&mut disk, 0), rate(&mut disk, inner)];
         let profile = HddProfile::named(name).unwrap();
         let seek = profile.drive(profile.capacity).unwrap().mechanics.seek.mean();

@@ -11,8 +11,9 @@
 //!
 //! With `NANDU_HDD_EXPLAIN=1` it also prints both means and the demerit by what was asked.
 
-use super::disk::Disk;
+use super::disk::{disk, one};
 use nandu_base::{Instant, Op, Span};
+use nandu_graph::testkit::Bed;
 use nandu_trace::{LoadOptions, Trace, load};
 use std::path::PathBuf;
 
@@ -55,11 +56,11 @@ fn demerit(mut a: Vec<u64>, mut b: Vec<u64>) -> f64 {
 }
 
 /// The times that the drive takes for the requests of a trace, in ns.
-fn replay(disk: &mut Disk, trace: &Trace) -> Vec<u64> {
+fn replay(disk: &mut Bed, trace: &Trace) -> Vec<u64> {
     let mut at = Instant::ZERO;
     let mut times = Vec::with_capacity(trace.records.len());
     for (number, record) in trace.records.iter().enumerate() {
-        let took = disk.one(at, record.op(), record.offset().sector(), record.len().sectors());
+        let took = one(disk, at, record.op(), record.offset().sector(), record.len().sectors());
         times.push(took);
         at = at + Span(took) + trace.gap_after(number).unwrap_or(Span::ZERO);
     }
@@ -81,7 +82,7 @@ fn the_demerit_of_half_of_the_drives_is_at_most_disksims_and_none_is_far_above()
     for &(name, stated, reached) in DRIVES {
         let trace = load(&folder.join(format!("{name}.trace.zst")), &LoadOptions::default()).unwrap();
         let parameters = folder.join(format!("{name}.parv"));
-        let mut disk = Disk::new(&format!("disksim = {:?}", parameters.display().to_string())).unwrap();
+        let mut disk = disk(&format!("disksim = {:?}", parameters.display().to_string())).unwrap();
         let times = replay(&mut disk, &trace);
         let measured: Vec<u64> = trace.service.as_ref().unwrap().iter().map(|s| s.0).collect();
         explain(name, &trace, &measured, &times);

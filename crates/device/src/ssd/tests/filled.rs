@@ -6,19 +6,19 @@ use nandu_base::{Ask, Counter, Ratio};
 use nandu_ftl::plan::fragmented;
 
 fn counters(bench: &mut Bench) -> Vec<Counter> {
-    Report::of(&mut *bench.machine, Ask::Counters).counters
+    bench.report("ssd", Ask::Counters).counters
 }
 
 fn flash_map(bench: &mut Bench) -> Option<FlashMap> {
-    Report::of(&mut *bench.machine, Ask::FlashMap).flash_map
+    bench.report("ssd", Ask::FlashMap).flash_map
 }
 
 fn places(bench: &Bench) -> Vec<Option<Place>> {
-    let limits = bench.machine.limits();
+    let limits = bench.limits();
     let page = u64::from(limits.preferred);
-    let peek = Peek::new(&[], &[], &[], bench.now);
+    let peek = Peek::new(&[], &[], &[], bench.now());
     (0..limits.capacity.0 / page)
-        .map(|n| bench.machine.advise()?.locate(ByteOffset(n * page), ByteLen(page), &peek))
+        .map(|n| bench.graph().machine(0).advise()?.locate(ByteOffset(n * page), ByteLen(page), &peek))
         .collect()
 }
 
@@ -34,24 +34,22 @@ fn a_drive_aged_by_rule_behaves_as_one_aged_page_by_page() {
 }
 
 fn by_rule_as_by_tables(precondition: Precondition) {
-    let options = [
-        TINY.to_string(),
-        format!(
-            "{TINY}gc = {{ kind = \"cost-benefit\", threshold = 2 }}\nwear = {{ static_wl_threshold = 2 }}\n"
-        ),
-        format!("{TINY}allocation_order = [\"plane\", \"channel\", \"chip\", \"die\"]\n"),
+    let more = [
+        tiny(),
+        tiny().with("gc = { kind = \"cost-benefit\", threshold = 2 }\nwear = { static_wl_threshold = 2 }"),
+        tiny().with("allocation_order = [\"plane\", \"channel\", \"chip\", \"die\"]"),
     ];
-    let logs = ["block", "bast", "fast"].map(|map| format!("{TINY}mapping = {{ kind = \"{map}\" }}\n"));
+    let maps = Maps::builtin().iter().map(|map| tiny().map(map.name, ""));
+    let logs = maps.filter(SsdTable::has_log_blocks);
     // A drive with such a map does not begin aged.
-    let logs = logs.into_iter().filter(|_| precondition == Precondition::Filled);
-    let options = options.into_iter().chain((0..MAPS.len()).map(paged)).chain(logs);
-    for (seed, toml) in (1..).zip(&options.collect::<Vec<_>>()) {
+    let logs = logs.filter(|_| precondition == Precondition::Filled);
+    for (seed, drive) in (1..).zip(more.into_iter().chain((0..MAPS.len()).map(paged)).chain(logs)) {
         let by_tables = BY_RULE_HERE.replace(1);
-        let mut lazy = Bench::new(toml, None, precondition);
+        let mut lazy = Bench::new(&drive, None, precondition);
         BY_RULE_HERE.set(by_tables);
-        let mut full = Bench::new(toml, None, precondition);
+        let mut full = Bench::new(&drive, None, precondition);
         let mut rng = Rng::new(seed);
-        let sectors = lazy.machine.limits().capacity.sectors();
+        let sectors = lazy.limits().capacity.sectors();
         for turn in 0..1500 {
             let sector = rng.below(sectors);
             let count = (1 + rng.below(12)).min(sectors - sector);
@@ -61,9 +59,8 @@ fn by_rule_as_by_tables(precondition: Precondition) {
                 if op == Op::Write { Payload::run(Stamp::new(turn + 1, sector)) } else { Payload::NONE };
             let later = Span(rng.below(600_000));
             let ends = [&mut lazy, &mut full].map(|bench| {
-                bench.now += later;
-                let (id, end) = bench.issue(op, sector, count, payload, Flags::NONE);
-                bench.end(id);
+                bench.pass(later);
+                let end = bench.issue(op, sector, count, payload, Flags::NONE);
                 end
             });
             assert_eq!(ends[0], ends[1], "seed {seed}, turn {turn}");
@@ -71,7 +68,7 @@ fn by_rule_as_by_tables(precondition: Precondition) {
                 let read = [&mut lazy, &mut full].map(|bench| bench.stamps(sector, count.max(1)));
                 assert_eq!(read[0], read[1], "seed {seed}, turn {turn}");
                 assert_eq!(flash_map(&mut lazy), flash_map(&mut full), "seed {seed}, turn {turn}");
-                lazy.machine.check().expect("every page is where the map says");
+                lazy.check().expect("every page is where the map says");
             }
         }
         assert_eq!(counters(&mut lazy), counters(&mut full), "seed {seed}");
@@ -87,29 +84,29 @@ fn by_rule_as_by_tables(precondition: Precondition) {
 fn a_fragmented_drive_is_one_that_was_written_out_of_order() {
     for percent in [0, 30, 100] {
         let share = Ratio::new(percent, 100);
-        let mut computed = Bench::new(TINY, None, Precondition::Fragmented(share));
-        let mut written = Bench::new(TINY, None, Precondition::Empty);
-        let limits = written.machine.limits();
+        let mut computed = Bench::new(&tiny(), None, Precondition::Fragmented(share));
+        let mut written = Bench::new(&tiny(), None, Precondition::Empty);
+        let limits = written.limits();
         let (page, pages) = (u64::from(limits.preferred) / SECTOR, places(&computed).len() as u32);
         for lpn in fragmented(pages, share, Rng::new(1).fork(4).bits()) {
-            written.now += Span::from_ms(1);
+            written.pass(Span::from_ms(1));
             let sector = u64::from(lpn) * page;
             let payload = Payload::run(Stamp::new(1, sector));
-            let (id, end) = written.issue(Op::Write, sector, page, payload, Flags::NONE);
-            written.end(id);
-            written.now = end;
+            let end = written.issue(Op::Write, sector, page, payload, Flags::NONE);
+            written.run_until(end);
         }
         assert_eq!(places(&computed), places(&written), "{percent} %");
         assert_eq!(flash_map(&mut computed), flash_map(&mut written), "{percent} %");
-        computed.machine.check().expect("every page is where the map says");
+        computed.check().expect("every page is where the map says");
     }
 }
 
 /// How long it takes is to be seen from outside: `cargo test --release -p nandu-device --lib a_terabyte_ages`.
 #[test]
 fn a_terabyte_ages() {
-    let toml = "profile = \"tlc-2019\"\nchannels = 8\nchips_per_channel = 2\ndies_per_chip = 4\nplanes_per_die = 4\ncapacity = \"1 TB\"\n";
-    let mut drive = build(toml, &BTreeSet::new(), Precondition::Aged);
+    let drive = ssd("tlc-2019").channels(8).dies(4).planes(4);
+    let drive = drive.with("chips_per_channel = 2\ncapacity = \"1 TB\"");
+    let mut drive = try_build(&drive, &BTreeSet::new(), Precondition::Aged).expect("it can be built");
     let valid = Report::of(&mut *drive, Ask::Counters).counter("valid_pages");
     assert_eq!(valid, Some(1_000_000_000_000 / 4096));
 }
@@ -123,16 +120,12 @@ fn a_map_on_the_flash_knows_the_pages_of_a_drive_that_begins_written() {
         BY_RULE_HERE.set(1);
         let mut bench = Bench::new(&paged(map), None, precondition);
         BY_RULE_HERE.set(u32::MAX);
-        bench.machine.check().expect("the map fits the flash");
+        bench.check().expect("the map fits the flash");
         let places = places(&bench);
-        assert!(places.iter().all(Option::is_some), "{precondition:?}, {}", MAPS[map]);
+        assert!(places.iter().all(Option::is_some), "{precondition:?}, {:?}", MAPS[map]);
         // What begins written holds nothing of anybody: a read takes the time of a die all the same.
-        let (id, end) = bench.issue(Op::Read, 0, 1, Payload::NONE, Flags::NONE);
-        bench.end(id);
-        assert!(end > bench.now);
-        assert_eq!(
-            counters(&mut bench).iter().find(|c| c.name == "host_pages_read").map(|c| c.value),
-            Some(1)
-        );
+        let end = bench.issue(Op::Read, 0, 1, Payload::NONE, Flags::NONE);
+        assert!(end > bench.now());
+        assert_eq!(bench.counter("host_pages_read"), 1);
     }
 }

@@ -1,20 +1,18 @@
 //! Maps that are partly on the flash: gathered blocks, partial writes, and collection, eviction and map blocks nested.
 
 use super::*;
-use nandu_base::Ask;
 
 /// CFTL on a drive with four planes: reads of a few blocks, far more entries than the cache has.
 #[test]
 fn blocks_that_are_read_are_gathered_and_then_hit() {
-    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 60\npages_per_block = 32\n\
-                 page_size = \"512 B\"\nspare_factor = 0.4\n";
+    let drive = ssd("slc-2015").channels(2).planes(2).blocks(60).pages(32).page_size(512).spare(0.4);
     let run = |switching: &str, writes: bool| {
-        let toml =
-            format!("{drive}mapping = {{ kind = \"cftl\", cmt_size = 400, switching = {switching} }}\n");
-        let mut bench = Bench::new(&toml, None, Precondition::Filled);
+        let map = format!("cmt_size = 400, switching = {switching}");
+        let drive = drive.clone().map("cftl", &map);
+        let mut bench = Bench::new(&drive, None, Precondition::Filled);
         let mut rng = Rng::new(1);
         for turn in 0..6000 {
-            bench.now += Span(3_000_000);
+            bench.pass(Span(3_000_000));
             // Sixteen logical blocks of 32 pages are read, another sixteen are written.
             let (op, page) = match turn % 2 {
                 1 if writes => (Op::Write, 1024 + rng.below(512)),
@@ -22,12 +20,11 @@ fn blocks_that_are_read_are_gathered_and_then_hit() {
             };
             let payload =
                 if op == Op::Write { Payload::run(Stamp::new(turn + 1, page)) } else { Payload::NONE };
-            let (id, _) = bench.issue(op, page, 1, payload, Flags::NONE);
-            bench.end(id);
+            bench.issue(op, page, 1, payload, Flags::NONE);
         }
-        bench.machine.check().unwrap();
-        assert!(bench.charges_match(), "I-13");
-        move |name: &str| bench.figure(name)
+        bench.check().unwrap();
+        assert!(bench.charges_match("ssd"), "I-13");
+        move |name: &str| bench.counter(name)
     };
     for writes in [false, true] {
         let mut never = run("{ kind = \"never\" }", writes);
@@ -51,15 +48,15 @@ fn blocks_that_are_read_are_gathered_and_then_hit() {
 /// Tenants that are kept apart: what one reads is not copied while another waits, nor charged to it.
 #[test]
 fn a_block_is_gathered_after_requests_of_its_own_tenant() {
-    let toml = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 60\npages_per_block = 32\npage_size = \"512 B\"\nspare_factor = 0.6\n\
-                tenants = [{ name = \"a\", size = \"512 KiB\" }, { name = \"b\", size = \"512 KiB\" }]\nisolation = { kind = \"vssd\" }\n\
-                mapping = { kind = \"cftl\", cmt_size = 400, switching = { kind = \"by-access\", reads = 4, writes = 1, pages = 1 } }\n";
-    let mut bench = Bench::new(toml, None, Precondition::Filled);
+    let drive = ssd("slc-2015").channels(2).planes(2).blocks(60).pages(32).page_size(512).spare(0.6);
+    let drive = drive.tenants(&[512 << 10, 512 << 10]).with("isolation = { kind = \"vssd\" }");
+    let switching = "switching = { kind = \"by-access\", reads = 4, writes = 1, pages = 1 }";
+    let drive = drive.map("cftl", &format!("cmt_size = 400, {switching}"));
+    let mut bench = Bench::new(&drive, None, Precondition::Filled);
     let mut read = |page: u64| {
-        bench.now += Span(3_000_000);
-        let (id, _) = bench.issue(Op::Read, page, 1, Payload::NONE, Flags::NONE);
-        bench.end(id);
-        bench.figure("map_pages_converted")
+        bench.pass(Span(3_000_000));
+        bench.issue(Op::Read, page, 1, Payload::NONE, Flags::NONE);
+        bench.counter("map_pages_converted")
     };
     // The second tenant has pages 1024 to 2047.
     let begun = (0..200).map(|turn| read(1024 + turn % 32)).find(|&gathered| gathered > 0);
@@ -68,30 +65,20 @@ fn a_block_is_gathered_after_requests_of_its_own_tenant() {
     assert!(read(1024) > begun, "gathered on after a request of its own");
 }
 
-impl Bench {
-    pub(super) fn figure(&mut self, name: &str) -> u64 {
-        let counters = Report::of(&mut *self.machine, Ask::Counters).counters;
-        counters.iter().find(|c| c.name == name).map_or(0, |c| c.value)
-    }
-}
-
 /// O2-10: the read before a write of part of a page is charged, or left out.
 #[test]
 fn a_partial_write_reads_its_page_or_does_not() {
     for map in ["", "mapping = { kind = \"dftl\", cmt_size = 64 }\n"] {
         let took = |option: &str| {
-            let toml = format!(
-                "profile = \"slc-2015\"\nblocks_per_plane = 60\npages_per_block = 16\nspare_factor = 0.5\n{map}{option}"
-            );
-            let mut bench = Bench::new(&toml, None, Precondition::Filled);
+            let drive = ssd("slc-2015").blocks(60).pages(16).spare(0.5).with(map).with(option);
+            let mut bench = Bench::new(&drive, None, Precondition::Filled);
             let payload = Payload::run(Stamp::new(1, 1));
-            let (id, end) = bench.issue(Op::Write, 1, 2, payload, Flags::NONE);
-            bench.end(id);
-            let span = end.since(bench.now);
-            bench.now = end;
+            let end = bench.issue(Op::Write, 1, 2, payload, Flags::NONE);
+            let span = end.since(bench.now());
+            bench.run_until(end);
             let found = bench.stamps(0, 4);
             assert_eq!(found, [Stamp::ZERO, Stamp::new(1, 1), Stamp::new(1, 2), Stamp::ZERO]);
-            (span, bench.figure("rmw_page_reads"))
+            (span, bench.counter("rmw_page_reads"))
         };
         let (whole, reads) = took("");
         let (less, none) = took("partial_write = \"uncharged\"\n");
@@ -106,24 +93,22 @@ fn a_partial_write_reads_its_page_or_does_not() {
 #[test]
 fn a_whole_page_may_be_programmed_before_its_entry_has_come() {
     let took = |when: &str, sectors: u64| {
-        let drive = PAGED.replace("page_size = \"512 B\"", "page_size = \"1 KiB\"");
-        let toml =
-            format!("{drive}mapping = {{ kind = \"dftl\", cmt_size = 64, data_program = \"{when}\" }}\n");
-        let mut bench = Bench::new(&toml, None, Precondition::Filled);
+        let drive = pages_of_512().page_size(1 << 10);
+        let drive = drive.clone().map("dftl", &format!("cmt_size = 64, data_program = {when:?}"));
+        let mut bench = Bench::new(&drive, None, Precondition::Filled);
         let spans = [0, 1].map(|tp: u32| {
-            let came = bench.now + Span(30_000_000);
-            bench.now = came;
+            let came = bench.now() + Span(30_000_000);
+            bench.run_until(came);
             let sector = u64::from(tp) * 512;
             let payload = Payload::run(Stamp::new(tp + 1, sector));
-            let (id, end) = bench.issue(Op::Write, sector, sectors, payload, Flags::NONE);
+            let end = bench.issue(Op::Write, sector, sectors, payload, Flags::NONE);
             let span = end.since(came);
-            bench.end(id);
-            bench.now = end;
+            bench.run_until(end);
             assert_eq!(bench.stamps(sector, 1), [Stamp::new(tp + 1, sector)]);
             span
         });
-        assert!(bench.charges_match(), "I-13");
-        bench.machine.check().unwrap();
+        assert!(bench.charges_match("ssd"), "I-13");
+        bench.check().unwrap();
         spans
     };
     let profile = crate::nand::Profile::named("slc-2015").unwrap();
@@ -141,8 +126,8 @@ fn a_whole_page_may_be_programmed_before_its_entry_has_come() {
 /// caches have one slot or two entries, moves of collection wait for nothing.
 #[test]
 fn collection_within_eviction_within_collection_ends_and_loses_nothing() {
-    let drive = "profile = \"slc-2015\"\nblocks_per_plane = 80\npages_per_block = 8\npage_size = \"512 B\"\n\
-                 spare_factor = 0.35\ngc = { kind = \"greedy\", threshold = 2 }\n";
+    let drive = ssd("slc-2015").blocks(80).pages(8).page_size(512).spare(0.35);
+    let drive = drive.with("gc = { kind = \"greedy\", threshold = 2 }");
     let maps = [
         ("kind = \"dftl\", cmt_size = 16", false),
         (
@@ -155,33 +140,32 @@ fn collection_within_eviction_within_collection_ends_and_loses_nothing() {
         ("kind = \"tpc-ftl\", cmt_size = 1048, invalidation = \"at-read\"", true),
     ];
     for (map, is_delayed) in maps {
-        let toml = format!("{drive}mapping = {{ {map}, gc_batch = 1 }}\n");
-        let mut bench = Bench::new(&toml, None, Precondition::Filled);
-        let pages = bench.machine.limits().capacity.sectors();
+        let drive = drive.clone().with(format_args!("mapping = {{ {map}, gc_batch = 1 }}"));
+        let mut bench = Bench::new(&drive, None, Precondition::Filled);
+        let pages = bench.limits().capacity.sectors();
         let mut rng = Rng::new(9);
         let mut newest = vec![Stamp::ZERO; pages as usize];
         let (mut nested, mut completed) = (0, 0);
         let names =
             ["gc_pages_moved", "cmt_evictions_written", "map_gc_blocks_collected", "map_reads_delayed"];
-        let mut before = names.map(|name| bench.figure(name));
+        let mut before = names.map(|name| bench.counter(name));
         for turn in 1..6000 {
-            bench.now += Span(rng.below(900_000));
+            bench.pass(Span(rng.below(900_000)));
             let page = rng.below(pages);
             newest[page as usize] = Stamp::new(turn, page);
             let payload = Payload::run(newest[page as usize]);
-            let (id, _) = bench.issue(Op::Write, page, 1, payload, Flags::NONE);
-            bench.end(id);
+            bench.issue(Op::Write, page, 1, payload, Flags::NONE);
             if rng.below(4) == 0 {
                 let page = rng.below(pages);
                 assert_eq!(bench.stamps(page, 1), [newest[page as usize]], "{map}, turn {turn}");
-                before = names.map(|name| bench.figure(name));
+                before = names.map(|name| bench.counter(name));
                 continue;
             }
-            let now = names.map(|name| bench.figure(name));
+            let now = names.map(|name| bench.counter(name));
             let [moved, evicted, cleared, filled] = [0, 1, 2, 3].map(|i| now[i] > before[i]);
             if moved && evicted && cleared {
                 nested += 1;
-                bench.machine.check().unwrap();
+                bench.check().unwrap();
             }
             completed += u32::from(moved && filled);
             before = now;
@@ -189,7 +173,7 @@ fn collection_within_eviction_within_collection_ends_and_loses_nothing() {
         for (page, newest) in (0..).zip(&newest) {
             assert_eq!(bench.stamps(page, 1), [*newest], "{map}: page {page}");
         }
-        bench.machine.check().unwrap();
+        bench.check().unwrap();
         println!("{map}: all three in {nested} requests, slots completed beside moves in {completed}");
         assert!(nested > 20, "{map}: only {nested} requests did all three");
         assert!(!is_delayed || completed > 20, "{map}: only {completed} requests met incomplete slots");
@@ -199,25 +183,12 @@ fn collection_within_eviction_within_collection_ends_and_loses_nothing() {
 /// A part that is laid over nothing but what the chip holds: its program waits for that page also when it follows the read of a map entry.
 #[test]
 fn an_uncharged_part_waits_for_the_page_that_it_is_laid_over() {
-    let toml = "profile = \"slc-2015\"\nchannels = 2\nblocks_per_plane = 120\npages_per_block = 16\npage_size = \"1 KiB\"\n\
-                spare_factor = 0.55\npartial_write = \"uncharged\"\nmapping = { kind = \"dftl\", cmt_size = 16 }\n\
-                die_scheduler = { kind = \"out-of-order\" }\n";
-    let step = |bench: &mut Bench| bench.now += Span(50_000_000);
-    let submit = |bench: &mut Bench, op: Op, sector: u64, sectors: u64, stamp: Option<Stamp>| {
-        let len = ByteLen(sectors * SECTOR);
-        let payload = stamp.map_or_else(|| bench.pool.allocate(len), Payload::run);
-        let offset = ByteOffset(sector * SECTOR);
-        let draft = Draft { op, flags: Flags::NONE, offset, len, payload, cookie: 0 };
-        let asks = bench.asks;
-        bench.call(|machine, cx| {
-            let id = cx.own(asks, draft);
-            cx.requests[id].owner = Owner::HOST;
-            cx.requests[id].state = State::Sent;
-            machine.request(id, cx)
-        });
-    };
+    let drive = ssd("slc-2015").channels(2).blocks(120).pages(16).page_size(1 << 10).spare(0.55);
+    let drive = drive.map("dftl", "cmt_size = 16").with("partial_write = \"uncharged\"");
+    let drive = drive.with("die_scheduler = { kind = \"out-of-order\" }");
+    let step = |bench: &mut Bench| bench.pass(Span(50_000_000));
     for shift in [false, true] {
-        let mut bench = Bench::new(toml, None, Precondition::Filled);
+        let mut bench = Bench::new(&drive, None, Precondition::Filled);
         if shift {
             // Another turn of the dies, the map pages where they were.
             for page in [700, 701, 702] {
@@ -232,15 +203,15 @@ fn an_uncharged_part_waits_for_the_page_that_it_is_laid_over() {
         step(&mut bench);
         bench.stamps(0, 1);
         step(&mut bench);
-        bench.catch_up();
         // A die is busy; a page waits there; its entry leaves the map's cache, and is read again for a part of the page.
-        (0..40).for_each(|_| submit(&mut bench, Op::Read, 0, 2, None));
-        submit(&mut bench, Op::Write, 600, 2, Some(Stamp::new(20, 600)));
-        submit(&mut bench, Op::Read, 1600, 2, None);
-        submit(&mut bench, Op::Read, 2600, 2, None);
-        submit(&mut bench, Op::Write, 600, 1, Some(Stamp::new(21, 600)));
-        bench.now += Span(100_000_000);
-        bench.catch_up();
-        assert_eq!(bench.stamps(600, 2), [Stamp::new(21, 600), Stamp::new(20, 601)], "{shift}");
+        for _ in 0..40 {
+            bench.submit(0, Op::Read, Flags::NONE, 0, 2 * SECTOR);
+        }
+        let older = bench.submit(0, Op::Write, Flags::NONE, 600 * SECTOR, 2 * SECTOR);
+        bench.submit(0, Op::Read, Flags::NONE, 1600 * SECTOR, 2 * SECTOR);
+        bench.submit(0, Op::Read, Flags::NONE, 2600 * SECTOR, 2 * SECTOR);
+        let newer = bench.submit(0, Op::Write, Flags::NONE, 600 * SECTOR, SECTOR);
+        bench.pass(Span(100_000_000));
+        assert_eq!(bench.stamps(600, 2), [Stamp::new(newer, 600), Stamp::new(older, 601)], "{shift}");
     }
 }

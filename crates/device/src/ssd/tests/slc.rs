@@ -1,15 +1,12 @@
 //! The cache in SLC mode: against the model, and where the write cliff is.
 
-use super::collection::{counter, idle};
 use super::*;
 use nandu_base::Ask;
 
 /// Three bits per cell: a block of nine pages holds three in SLC mode.
-const CACHED: &str = "profile = \"tlc-2019\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 18\npage_size = \"2 KiB\"\n\
-                                 pages_per_block = 9\nspare_factor = 0.6\nslc_cache = {}\n";
-
-fn with(options: &str) -> String {
-    CACHED.replace("slc_cache = {}\n", options)
+fn cached(options: &str) -> SsdTable {
+    let drive = ssd("tlc-2019").channels(2).planes(2).blocks(18).page_size(2 << 10).pages(9).spare(0.6);
+    drive.with(options)
 }
 
 #[test]
@@ -26,7 +23,7 @@ fn drives_with_a_cache_agree_with_the_model() {
         "slc_cache = {}\nallocation = \"static\"\ngc = { kind = \"d-choices\", choices = 2, hard_threshold = 2 }\n".into(),
     ] {
         for seed in 0..25 {
-            if let Err(what) = random_run(&with(&cache), seed, None, 500) {
+            if let Err(what) = random_run(&cached(&cache), seed, None, 500) {
                 panic!("{cache}: {what}");
             }
         }
@@ -34,11 +31,8 @@ fn drives_with_a_cache_agree_with_the_model() {
 }
 
 /// Two tenants of 400 pages, 27 units of each plane; of eight static ones each has three, which hold nine pages.
-const SHARED: &str =
-    "tenants = [{ name = \"a\", size = \"800 KiB\" }, { name = \"b\", size = \"800 KiB\" }]\n";
-
-fn shared(options: &str) -> String {
-    with(&format!("{SHARED}{options}")).replace("blocks_per_plane = 18", "blocks_per_plane = 60")
+fn shared(options: &str) -> SsdTable {
+    cached(options).tenants(&[800 << 10, 800 << 10]).blocks(60)
 }
 
 #[test]
@@ -58,37 +52,37 @@ fn caches_of_tenants_agree_with_the_model() {
 
 #[test]
 fn a_tenant_fills_its_own_cache_and_leaves_its_neighbours_alone() {
-    let options = "isolation = { kind = \"vssd\" }\nslc_cache = { static = \"192 KiB\", dynamic = 0 }\n";
+    let options = "isolation = { kind = \"vssd\" }\nslc_cache = { static = \"192 KiB\", dynamic = 0, fold_idle = false }\n";
     let mut bench = Bench::new(&shared(options), None, Precondition::Empty);
-    assert_eq!(counter(&mut bench, "slc_blocks_allowed"), 2 * 4 * 3);
+    assert_eq!(bench.counter("slc_blocks_allowed"), 2 * 4 * 3);
     for (first, written) in [(0, 36), (400, 72)] {
         for page in first..first + 100 {
-            bench.now += Span(5_000_000);
-            let (id, _) = bench.issue(Op::Write, page * 4, 4, Payload::NONE, Flags::NONE);
-            bench.end(id);
+            bench.pass(Span(5_000_000));
+            bench.issue(Op::Write, page * 4, 4, Payload::NONE, Flags::NONE);
         }
-        assert_eq!(counter(&mut bench, "slc_pages_written"), written, "what does not fit goes through");
+        assert_eq!(bench.counter("slc_pages_written"), written, "what does not fit goes through");
     }
-    bench.machine.check().unwrap();
+    bench.check().unwrap();
 }
 
 /// A page takes this long over the channel.
 const TRANSFER: Span = Span(12_301);
-const LARGE: &str =
-    "profile = \"tlc-2019\"\nblocks_per_plane = 64\npages_per_block = 12\nspare_factor = 0.3\n";
+
+fn large(options: &str) -> SsdTable {
+    ssd("tlc-2019").blocks(64).pages(12).spare(0.3).with(options)
+}
 
 /// Times of writes of one page, one after another, each of the next page.
 fn sequential(options: &str, writes: u64) -> (Bench, Vec<Span>) {
-    let mut bench = Bench::new(&format!("{LARGE}{options}"), None, Precondition::Empty);
+    let mut bench = Bench::new(&large(options), None, Precondition::Empty);
     let mut times = Vec::new();
     for page in 0..writes {
-        let (id, end) = bench.issue(Op::Write, page * 8, 8, Payload::NONE, Flags::NONE);
-        bench.end(id);
-        times.push(end.since(bench.now));
-        bench.now = end;
+        let end = bench.issue(Op::Write, page * 8, 8, Payload::NONE, Flags::NONE);
+        times.push(end.since(bench.now()));
+        bench.run_until(end);
     }
-    bench.machine.check().unwrap();
-    assert!(bench.charges_match(), "I-13");
+    bench.check().unwrap();
+    assert!(bench.charges_match("ssd"), "I-13");
     (bench, times)
 }
 
@@ -115,7 +109,7 @@ fn the_write_cliff_is_where_the_size_of_the_cache_puts_it() {
             continue;
         }
         assert_eq!(cliff, size, "{cache}");
-        assert_eq!(counter(&mut bench, "slc_pages_written"), size, "{cache}");
+        assert_eq!(bench.counter("slc_pages_written"), size, "{cache}");
         let at = times[..cliff as usize].iter().fold(Span::ZERO, |sum, &time| sum + time);
         assert_eq!(at, quick * size, "{cache}: the size of the cache over the rate of writing");
         assert!(times[cliff as usize..].iter().all(|&time| time == slow), "{cache}");
@@ -135,9 +129,9 @@ fn a_full_cache_that_folds_gives_the_host_what_folding_leaves() {
     let each = (quick + fold).0 + Span::from_us(700).0 / 4;
     let mean = steady / 240;
     assert!(mean.abs_diff(each) * 50 < each, "a write takes {mean} ns, {each} by what is done for it");
-    let (host, folded) = (counter(&mut bench, "host_pages_written"), counter(&mut bench, "slc_pages_folded"));
-    assert_eq!(host, counter(&mut bench, "slc_pages_written"));
-    assert!(folded > 250 && counter(&mut bench, "nand_pages_programmed") == host + folded);
+    let (host, folded) = (bench.counter("host_pages_written"), bench.counter("slc_pages_folded"));
+    assert_eq!(host, bench.counter("slc_pages_written"));
+    assert!(folded > 250 && bench.counter("nand_pages_programmed") == host + folded);
 }
 
 #[test]
@@ -145,23 +139,21 @@ fn an_idle_drive_folds_and_then_takes_as_much_again() {
     let (mut bench, times) = sequential("slc_cache = { dynamic = 0.5 }\n", 150);
     let quick = TRANSFER + Span::from_us(200);
     let cliff = times.iter().position(|&time| time > quick).expect("the cache becomes full");
-    let now = bench.now;
-    idle(&mut bench, vec![(TimerKey(2), now)]);
-    bench.machine.check().unwrap();
-    assert!(bench.charges_match(), "I-13");
-    assert_eq!(counter(&mut bench, "slc_blocks"), 0);
-    assert_eq!(counter(&mut bench, "slc_pages_folded"), cliff as u64);
+    bench.rest();
+    bench.check().unwrap();
+    assert!(bench.charges_match("ssd"), "I-13");
+    assert_eq!(bench.counter("slc_blocks"), 0);
+    assert_eq!(bench.counter("slc_pages_folded"), cliff as u64);
     // The open block is of the chip's own mode: the next ones are the cache's.
     let mut again = 0;
     for page in 150..230 {
-        let (id, end) = bench.issue(Op::Write, page * 8, 8, Payload::NONE, Flags::NONE);
-        bench.end(id);
-        again += u64::from(end.since(bench.now) == quick);
-        bench.now = end;
+        let end = bench.issue(Op::Write, page * 8, 8, Payload::NONE, Flags::NONE);
+        again += u64::from(end.since(bench.now()) == quick);
+        bench.run_until(end);
     }
     assert!(again >= 50, "{again} quick writes after the drive was idle");
-    let ask = Ask::Energy { from: Instant::ZERO, to: bench.now };
-    let drawn = Report::of(&mut *bench.machine, ask).energy;
+    let ask = Ask::Energy { from: Instant::ZERO, to: bench.now() };
+    let drawn = bench.report("ssd", ask).energy;
     assert!(drawn.iter().any(|part| part.state == "slc_program"));
 }
 
@@ -169,14 +161,12 @@ fn an_idle_drive_folds_and_then_takes_as_much_again() {
 fn a_fuller_drive_has_a_smaller_cache() {
     let mut last = u64::MAX;
     for filled in [0u64, 150, 300, 450] {
-        let mut bench =
-            Bench::new(&format!("{LARGE}slc_cache = {{ fold_idle = false }}\n"), None, Precondition::Empty);
+        let mut bench = Bench::new(&large("slc_cache = { fold_idle = false }"), None, Precondition::Empty);
         for page in 0..filled {
-            let (id, end) = bench.issue(Op::Write, page * 8, 8, Payload::NONE, Flags::NONE);
-            bench.end(id);
-            bench.now = end;
+            let end = bench.issue(Op::Write, page * 8, 8, Payload::NONE, Flags::NONE);
+            bench.run_until(end);
         }
-        let allowed = counter(&mut bench, "slc_blocks_allowed");
+        let allowed = bench.counter("slc_blocks_allowed");
         assert!(allowed < last, "{allowed} blocks with {filled} pages, {last} with fewer");
         last = allowed;
     }
@@ -186,28 +176,26 @@ fn a_fuller_drive_has_a_smaller_cache() {
 fn wear_and_energy_are_told_apart_by_mode() {
     let (mut bench, _) =
         sequential("slc_cache = { static = \"160 KiB\", dynamic = 0, when_full = \"fold\" }\n", 400);
-    let regions = Report::of(&mut *bench.machine, Ask::Wear).wear;
+    let regions = bench.report("ssd", Ask::Wear).wear;
     let names: Vec<&str> = regions.iter().map(|region| region.region).collect();
     assert_eq!(names, ["flash", "flash in SLC mode"]);
-    let slc = counter(&mut bench, "slc_blocks_folded");
+    let slc = bench.counter("slc_blocks_folded");
     assert_eq!((regions[1].erases, regions[1].erases_ever), (slc, slc));
     // A hundred cycles in SLC mode are one of the chip's own, and nothing else was erased.
-    assert_eq!(counter(&mut bench, "erase_count"), slc);
+    assert_eq!(bench.counter("erase_count"), slc);
     assert_eq!(regions[0].erases, slc.div_ceil(100));
 }
 
 #[test]
 fn after_a_cut_blocks_are_in_the_mode_of_their_pages() {
     let (mut bench, _) = sequential("slc_cache = { static = \"160 KiB\", dynamic = 0 }\n", 38);
-    bench.now += Span::from_ms(1);
-    assert_eq!(counter(&mut bench, "slc_blocks"), 10);
+    bench.pass(Span::from_ms(1));
+    assert_eq!(bench.counter("slc_blocks"), 10);
     bench.cut(&mut Rng::new(1));
-    bench.machine.check().unwrap();
-    assert_eq!(counter(&mut bench, "slc_blocks"), 10);
-    let into = bench.pool.allocate(ByteLen(4096));
-    let (id, end) = bench.issue(Op::Read, 0, 8, into, Flags::NONE);
-    assert_eq!(end.since(bench.now), Span::from_us(25) + TRANSFER, "it is read in the time of SLC mode");
-    bench.end(id);
+    bench.check().unwrap();
+    assert_eq!(bench.counter("slc_blocks"), 10);
+    let end = bench.issue(Op::Read, 0, 8, Payload::NONE, Flags::NONE);
+    assert_eq!(end.since(bench.now()), Span::from_us(25) + TRANSFER, "it is read in the time of SLC mode");
 }
 
 #[test]
@@ -224,20 +212,7 @@ fn a_cache_that_cannot_be_is_refused() {
         "profile = \"slc-2019\"\nslc_cache = {}",
         "profile = \"slc-2019\"\nslc_cache = { read_latency = \"20 us\", program_latency = \"200 us\", erase_latency = \"1 ms\", endurance = 9 }",
     ] {
-        let profile = if text.contains("profile") { "" } else { "profile = \"tlc-2019\"\n" };
-        let text = format!("{profile}blocks_per_plane = 40\nspare_factor = 0.4\n{text}");
-        let config: SsdConfig = toml::from_str(&text).unwrap();
-        let plants = BTreeSet::new();
-        let cx = BuildContext {
-            name: "ssd",
-            children: &[],
-            seed: 1,
-            tenants: 1,
-            shares: &[],
-            planted: &plants,
-            precondition: Precondition::Empty,
-        };
-        let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
+        let error = refused(&ssd("tlc-2019").blocks(40).spare(0.4).with(text));
         assert_eq!(error.key, Some("slc_cache"), "{text}: {error}");
     }
 }
@@ -251,7 +226,7 @@ fn a_tenant_with_a_cache_shrinks_and_starts_again() {
     let mut newest = vec![Stamp::ZERO; 400];
     let mut put = |bench: &mut Bench, page: u64| {
         serial += 1;
-        bench.now += Span(20_000_000);
+        bench.pass(Span(20_000_000));
         newest[page as usize] = bench.put(serial, page, 4);
     };
     // The pages that stay lie in one pool: more of them than that pool may hold afterwards.
@@ -261,13 +236,13 @@ fn a_tenant_with_a_cache_shrinks_and_starts_again() {
         }
     }
     let resized = bench.deal(Deal::Resize { number: 1, size: ByteLen(500 << 10) }).expect("there is room");
-    bench.now = resized.holds_at;
+    bench.run_until(resized.holds_at);
     for lpn in 200..220 {
         put(&mut bench, lpn);
     }
-    bench.now += Span(1_000_000_000);
+    bench.pass(Span(1_000_000_000));
     bench.cut(&mut Rng::new(1));
-    bench.machine.check().expect("every invariant holds");
+    bench.check().expect("every invariant holds");
     for page in (0..85).chain(200..220) {
         assert_eq!(bench.stamps(page * 4, 1), [newest[page as usize]], "page {page}");
     }
@@ -276,25 +251,25 @@ fn a_tenant_with_a_cache_shrinks_and_starts_again() {
 #[test]
 fn a_tenant_that_folds_waits_for_room_in_its_cache() {
     let options = "isolation = { kind = \"vssd\" }\ngc = { mode = \"foreground\" }\n\
-                   slc_cache = { static = \"192 KiB\", dynamic = 0, when_full = \"fold\" }\n";
+                   slc_cache = { static = \"192 KiB\", dynamic = 0, when_full = \"fold\", fold_idle = false }\n";
     let mut bench = Bench::new(&shared(options), None, Precondition::Empty);
     for page in 0..100 {
-        bench.now += Span(20_000_000);
+        bench.pass(Span(20_000_000));
         bench.put(1, page, 4);
     }
-    assert_eq!(counter(&mut bench, "slc_pages_written"), 100);
-    assert!(counter(&mut bench, "slc_folds_waited_for") > 0);
+    assert_eq!(bench.counter("slc_pages_written"), 100);
+    assert!(bench.counter("slc_folds_waited_for") > 0);
 }
 
 #[test]
 fn the_static_cache_of_tenants_is_that_of_their_table_after_a_start() {
     let options = "isolation = { kind = \"vssd\" }\nmax_tenants = 3\nslc_cache = { static = \"192 KiB\", dynamic = 0 }\n";
     let mut bench = Bench::new(&shared(options), None, Precondition::Empty);
-    let before = counter(&mut bench, "slc_blocks_allowed");
+    let before = bench.counter("slc_blocks_allowed");
     let resized = bench.deal(Deal::Resize { number: 2, size: ByteLen(600 << 10) }).expect("it shrinks");
-    bench.now = resized.holds_at;
-    let allowed = counter(&mut bench, "slc_blocks_allowed");
+    bench.run_until(resized.holds_at);
+    let allowed = bench.counter("slc_blocks_allowed");
     assert!(allowed < before, "{allowed} of {before}");
     bench.cut(&mut Rng::new(1));
-    assert_eq!(counter(&mut bench, "slc_blocks_allowed"), allowed);
+    assert_eq!(bench.counter("slc_blocks_allowed"), allowed);
 }

@@ -1,12 +1,16 @@
 //! Tenants: the model, and what isolation and lending are for.
 
 use super::*;
-use nandu_base::{Ask, Resource};
+use nandu_base::{Resource, TenantId};
 
 /// Two tenants of 200 and 120 pages of 2 KiB, and as many for 80 that nobody has; superblocks of 8 pages.
-pub(super) const SHARED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 100\npages_per_block = 2\n\
-                      spare_factor = 0.5\n\
-                      tenants = [{ name = \"a\", size = \"400 KiB\" }, { name = \"b\", size = \"240 KiB\" }]\n";
+pub(super) fn shared() -> SsdTable {
+    ssd("slc-2015").channels(2).planes(2).blocks(100).pages(2).spare(0.5).tenants(&[400 << 10, 240 << 10])
+}
+
+pub(super) fn superblocks() -> SsdTable {
+    shared().with("reclaim_unit = \"superblock\"")
+}
 
 const LENDING: &str = "isolation = { kind = \"shared-space\", contribution = \"1/4\" }\n";
 
@@ -35,25 +39,18 @@ fn every_isolation_agrees_with_the_model() {
         for (place, way) in WAYS.iter().enumerate() {
             // Some of them start aged.
             for seed in 0..10 {
-                let drive = match kind.contains("channel") || kind.contains("die") {
+                let drive = shared().with(kind).with(way);
+                let drive = match drive.get("reclaim_unit") != Some(&"superblock".into()) {
                     // Each plane has as many pages as a superblock has otherwise.
-                    true => SHARED
-                        .replace("pages_per_block = 2", "pages_per_block = 8")
-                        .replace("400 KiB", "1600 KiB")
-                        .replace("240 KiB", "960 KiB"),
-                    false => SHARED.to_string(),
+                    true => drive.pages(8).tenants(&[1600 << 10, 960 << 10]),
+                    false => drive,
                 };
-                if let Err(what) = random_run(&format!("{drive}{kind}{way}"), seed, None, 600) {
+                if let Err(what) = random_run(&drive, seed, None, 600) {
                     panic!("{kind}{way} ({place}): {what}");
                 }
             }
         }
     }
-}
-
-pub(super) fn counter(bench: &mut Bench, name: &str) -> u64 {
-    let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
-    counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
 }
 
 pub(super) const A: (u64, u64) = (0, 200);
@@ -67,12 +64,11 @@ pub(super) fn burst(
     rng: &mut Rng,
 ) -> Result<(), String> {
     for at in 0..pages {
-        bench.now += Span(2_000_000);
+        bench.pass(Span(2_000_000));
         let page = rng.between(first, end - 1);
-        let (id, _) = bench.issue(Op::Write, page * 4, 4, Payload::NONE, Flags::NONE);
-        bench.end(id);
+        bench.issue(Op::Write, page * 4, 4, Payload::NONE, Flags::NONE);
         if at % 16 == 0 {
-            bench.machine.check().map_err(|v| v.to_string())?;
+            bench.check().map_err(|v| v.to_string())?;
         }
     }
     Ok(())
@@ -81,9 +77,8 @@ pub(super) fn burst(
 /// Bursts of one tenant after the other, of random lengths over random parts of their ranges.
 fn bursts(options: &str, seed: u64, plant: Option<&str>) -> Result<Bench, String> {
     let mut rng = Rng::new(seed);
-    let mut bench =
-        Bench::new(&format!("{SHARED}reclaim_unit = \"superblock\"\n{options}"), plant, Precondition::Filled);
-    bench.cells = None;
+    let mut bench = Bench::new(&superblocks().with(options), plant, Precondition::Filled);
+    bench.forget_media();
     for _ in 0..30 {
         let (first, end) = *rng.pick(&[A, B]);
         let from = rng.between(first, end - 1);
@@ -105,12 +100,9 @@ fn a_lender_has_its_units_back_after_one_collection_each() {
                 );
                 let mut bench = bursts(&options, seed, None)
                     .unwrap_or_else(|what| panic!("seed {seed}, {options}: {what}"));
-                assert!(bench.charges_match(), "I-13");
-                assert!(
-                    counter(&mut bench, "collections_forced_by_lenders")
-                        <= counter(&mut bench, "units_demanded")
-                );
-                demands += counter(&mut bench, "units_demanded");
+                assert!(bench.charges_match("ssd"), "I-13");
+                assert!(bench.counter("collections_forced_by_lenders") <= bench.counter("units_demanded"));
+                demands += bench.counter("units_demanded");
             }
         }
     }
@@ -120,22 +112,14 @@ fn a_lender_has_its_units_back_after_one_collection_each() {
 #[test]
 fn a_burst_that_borrows_moves_fewer_pages_and_the_lender_none_more() {
     let moved = |options: &str| {
-        let mut bench = Bench::new(
-            &format!("{SHARED}reclaim_unit = \"superblock\"\n{options}"),
-            None,
-            Precondition::Filled,
-        );
-        bench.cells = None;
+        let mut bench = Bench::new(&superblocks().with(options), None, Precondition::Filled);
+        bench.forget_media();
         burst(&mut bench, B, 700, &mut Rng::new(5)).unwrap();
-        (
-            counter(&mut bench, "tenant_2_gc_pages_moved"),
-            counter(&mut bench, "tenant_1_gc_pages_moved"),
-            bench,
-        )
+        (bench.counter("tenant_2_gc_pages_moved"), bench.counter("tenant_1_gc_pages_moved"), bench)
     };
     let (alone, other, _) = moved("isolation = { kind = \"vssd\" }\n");
     let (shared, lender, mut bench) = moved(LENDING);
-    assert!(counter(&mut bench, "tenant_2_units_borrowed") > 0);
+    assert!(bench.counter("tenant_2_units_borrowed") > 0);
     assert!(shared < alone, "{shared} pages moved with lent units, {alone} without");
     assert_eq!((other, lender), (0, 0), "who writes nothing collects nothing");
 }
@@ -146,14 +130,10 @@ fn who_would_clear_full_units_to_repay_borrows_nothing() {
         let lending = format!(
             "isolation = {{ kind = \"shared-space\", contribution = \"1/4\", victim_valid_max = \"{victim_valid_max}\" }}\n"
         );
-        let mut bench = Bench::new(
-            &format!("{SHARED}reclaim_unit = \"superblock\"\n{lending}"),
-            None,
-            Precondition::Filled,
-        );
-        bench.cells = None;
+        let mut bench = Bench::new(&superblocks().with(lending), None, Precondition::Filled);
+        bench.forget_media();
         burst(&mut bench, B, 700, &mut Rng::new(5)).unwrap();
-        (counter(&mut bench, "tenant_2_units_borrowed"), counter(&mut bench, "tenant_2_gc_pages_moved"))
+        (bench.counter("tenant_2_units_borrowed"), bench.counter("tenant_2_gc_pages_moved"))
     };
     let (anybody, half, nobody) = (borrowed("1"), borrowed("1/2"), borrowed("1/100"));
     assert!(anybody.0 > 0 && half.0 > 0, "{anybody:?} {half:?}");
@@ -163,22 +143,21 @@ fn who_would_clear_full_units_to_repay_borrows_nothing() {
 #[test]
 fn what_a_debtor_is_forced_to_do_is_charged_to_it_and_wears_for_it() {
     let mut bench = Bench::new(
-        &format!(
-            "{SHARED}reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"3/4\", reserve_min = 1, return_policy = \
-             \"on-demand\" }}\n"
+        &superblocks().with(
+            "isolation = { kind = \"shared-space\", contribution = \"3/4\", reserve_min = 1, return_policy = \
+             \"on-demand\" }",
         ),
         None,
         Precondition::Filled,
     );
-    bench.cells = None;
+    bench.forget_media();
     let mut rng = Rng::new(2);
     burst(&mut bench, B, 900, &mut rng).unwrap();
-    let (erases, lent) =
-        (counter(&mut bench, "tenant_2_block_erases"), counter(&mut bench, "tenant_1_units_lent_now"));
+    let (erases, lent) = (bench.counter("tenant_2_block_erases"), bench.counter("tenant_1_units_lent_now"));
     assert!(lent > 0);
     burst(&mut bench, A, 900, &mut rng).unwrap();
-    assert_eq!(counter(&mut bench, "tenant_1_units_lent_now"), 0, "all of it was needed");
-    assert!(counter(&mut bench, "tenant_2_block_erases") >= erases);
+    assert_eq!(bench.counter("tenant_1_units_lent_now"), 0, "all of it was needed");
+    assert!(bench.counter("tenant_2_block_erases") >= erases);
 }
 
 #[test]
@@ -187,20 +166,15 @@ fn an_idle_borrower_fills_the_shared_space_again() {
         let options = format!(
             "reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"3/4\", reserve_min = 1, return_policy = \"on-demand\"{options} }}\n"
         );
-        let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
-        bench.cells = None;
+        let mut bench = Bench::new(&shared().with(options), None, Precondition::Filled);
+        bench.forget_media();
         burst(&mut bench, B, 900, &mut Rng::new(2)).unwrap();
-        let lent = counter(&mut bench, "tenant_1_units_lent_now");
+        let lent = bench.counter("tenant_1_units_lent_now");
         assert!(lent > 4, "{lent} units are lent after the burst");
-        let now = bench.now;
-        collection::idle(&mut bench, vec![(TimerKey(2), now + Span::from_ms(20))]);
-        bench.machine.check().unwrap();
-        assert!(bench.charges_match(), "I-13");
-        (
-            lent,
-            counter(&mut bench, "tenant_1_units_lent_now"),
-            counter(&mut bench, "units_returned_while_idle"),
-        )
+        bench.rest();
+        bench.check().unwrap();
+        assert!(bench.charges_match("ssd"), "I-13");
+        (lent, bench.counter("tenant_1_units_lent_now"), bench.counter("units_returned_while_idle"))
     };
     let (lent, left, returned) = run(", return_pool_below = 1");
     println!("of {lent} units lent after a burst {left} are after a rest, {returned} came back");
@@ -218,19 +192,19 @@ fn who_has_lent_asks_back_before_it_begins_to_collect() {
         let options = format!(
             "reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"9/10\", reserve_min = 1, return_policy = \"{return_policy}\" }}\n"
         );
-        let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
-        bench.cells = None;
+        let mut bench = Bench::new(&shared().with(options), None, Precondition::Filled);
+        bench.forget_media();
         let rng = &mut Rng::new(2);
         burst(&mut bench, B, 900, rng).unwrap();
         let mut demanded = 0;
         for _ in 0..400 {
             burst(&mut bench, A, 1, rng).unwrap();
-            if counter(&mut bench, "tenant_1_units_lent_now") == 0 {
+            if bench.counter("tenant_1_units_lent_now") == 0 {
                 break;
             }
-            demanded = counter(&mut bench, "units_demanded");
+            demanded = bench.counter("units_demanded");
             assert_eq!(
-                counter(&mut bench, "tenant_1_gc_pages_moved"),
+                bench.counter("tenant_1_gc_pages_moved"),
                 0,
                 "{return_policy}: it is still owed units"
             );
@@ -242,19 +216,17 @@ fn who_has_lent_asks_back_before_it_begins_to_collect() {
 #[test]
 fn a_paper_that_knows_no_way_back_is_followed() {
     let mut bench = Bench::new(
-        &format!(
-            "{SHARED}reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"1/4\", reserve_min = 1, return_policy = \"never\" }}\n"
-        ),
+        &superblocks().with("isolation = { kind = \"shared-space\", contribution = \"1/4\", reserve_min = 1, return_policy = \"never\" }"),
         None,
         Precondition::Filled,
     );
-    bench.cells = None;
+    bench.forget_media();
     let mut rng = Rng::new(3);
     burst(&mut bench, B, 900, &mut rng).unwrap();
-    let lent = counter(&mut bench, "tenant_1_units_lent_now");
+    let lent = bench.counter("tenant_1_units_lent_now");
     burst(&mut bench, A, 400, &mut rng).unwrap();
     assert!(lent > 0);
-    assert_eq!(counter(&mut bench, "tenant_1_units_lent_now"), lent, "the lender collects instead");
+    assert_eq!(bench.counter("tenant_1_units_lent_now"), lent, "the lender collects instead");
 }
 
 #[test]
@@ -282,28 +254,21 @@ fn faults_of_lending_are_found() {
 
 #[test]
 fn channels_of_its_own_keep_a_tenant_from_the_others_queue() {
-    let drive = "profile = \"slc-2015\"\nchannels = 2\nblocks_per_plane = 64\npages_per_block = 16\nspare_factor = 0.25\n\
-                 tenants = [{ name = \"a\", size = \"1400 KiB\" }, { name = \"b\", size = \"1400 KiB\" }]\n";
-    let wait = |isolation: &str| {
-        let drive = match isolation {
-            "" => {
-                "profile = \"slc-2015\"\nchannels = 2\nblocks_per_plane = 64\npages_per_block = 16\nspare_factor = 0.25\n"
-            }
-            _ => drive,
-        };
-        let mut bench = Bench::new(&format!("{drive}{isolation}"), None, Precondition::Filled);
-        bench.cells = None;
-        let (id, _) = bench.issue(Op::Write, 0, 4 * 64, Payload::NONE, Flags::NONE);
-        bench.end(id);
+    let drive = ssd("slc-2015").channels(2).blocks(64).pages(16).spare(0.25);
+    let wait = |drive: &SsdTable| {
+        let mut bench = Bench::new(drive, None, Precondition::Filled);
+        bench.forget_media();
+        bench.issue(Op::Write, 0, 4 * 64, Payload::NONE, Flags::NONE);
         let mut last = Span::ZERO;
         for page in 700..716 {
-            let (id, end) = bench.issue(Op::Read, page * 4, 4, Payload::NONE, Flags::NONE);
-            bench.end(id);
-            last = last.longer(end.since(bench.now));
+            let end = bench.issue(Op::Read, page * 4, 4, Payload::NONE, Flags::NONE);
+            last = last.longer(end.since(bench.now()));
         }
         last
     };
-    let (apart, together) = (wait("isolation = { kind = \"channel\" }\n"), wait(""));
+    let together = wait(&drive);
+    let drive = drive.tenants(&[1400 << 10, 1400 << 10]);
+    let apart = wait(&drive.with("isolation = { kind = \"channel\" }"));
     assert!(apart * 4 < together, "{apart} with a channel of its own, {together} without");
 }
 
@@ -354,22 +319,7 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
         ("tenant_gc_threshold = 0.1", "tenant_gc_threshold"),
     ];
     for (text, key) in cases {
-        let text = format!(
-            "profile = \"slc-2015\"\nblocks_per_plane = 40\npages_per_block = 32\nspare_factor = 0.3\n{text}"
-        );
-        let config: SsdConfig = toml::from_str(&text).unwrap();
-        let plants = BTreeSet::new();
-        let precondition = Precondition::Empty;
-        let cx = BuildContext {
-            name: "ssd",
-            children: &[],
-            seed: 1,
-            tenants: 1,
-            shares: &[],
-            planted: &plants,
-            precondition,
-        };
-        let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
+        let error = refused(&ssd("slc-2015").blocks(40).pages(32).spare(0.3).with(text));
         assert_eq!(error.key, Some(key), "{text}: {error}");
     }
 }
@@ -377,20 +327,14 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
 #[test]
 fn maps_of_tenants_agree_with_the_model() {
     for kind in &KINDS[1..] {
-        for (place, map) in MAPS.iter().enumerate().filter(|(place, _)| *place != 6) {
+        for (map, options, rest) in MAPS {
             // 400 and 240 pages of 512 B, whose boundary is within a translation page of 128 entries.
-            let drive = SHARED
-                .replace(
-                    "blocks_per_plane = 100\npages_per_block = 2",
-                    "page_size = \"512 B\"\nblocks_per_plane = 72\npages_per_block = 8",
-                )
-                .replace("0.5", "0.65")
-                .replace("400 KiB", "200 KiB")
-                .replace("240 KiB", "120 KiB");
+            let drive = ssd("slc-2015").page_size(512).spare(0.65).tenants(&[200 << 10, 120 << 10]);
+            let drive =
+                drive.with(rest).channels(2).planes(2).blocks(72).pages(8).map(map, options).with(kind);
             for seed in 0..2 {
-                let toml = format!("{drive}{kind}{map}");
-                if let Err(what) = random_run(&toml, seed, None, 300) {
-                    panic!("{kind}{map} ({place}): {what}");
+                if let Err(what) = random_run(&drive, seed, None, 300) {
+                    panic!("{kind}{map} {options}: {what}");
                 }
             }
         }
@@ -401,25 +345,25 @@ fn maps_of_tenants_agree_with_the_model() {
 #[test]
 fn who_changes_entries_pays_for_writing_them_whoever_sets_it_off() {
     let options = "reclaim_unit = \"superblock\"\nisolation = { kind = \"vssd\" }\nmapping = { kind = \"dftl\", cmt_size = 64 }\n";
-    let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
-    let map = |bench: &Bench, tenant: u16| bench.charges.get(TenantId(tenant), Resource::Die, Work::Map);
+    let mut bench = Bench::new(&shared().with(options), None, Precondition::Filled);
+    let map =
+        |bench: &Bench, tenant: u16| bench.graph().charges(0).get(TenantId(tenant), Resource::Die, Work::Map);
     let ask = |bench: &mut Bench, tenant: u16, op: Op, page: u64| {
-        bench.now += Span(5_000_000);
-        bench.asks = TenantId(tenant);
-        let (id, _) = bench.issue(op, page * 4, 4, Payload::NONE, Flags::NONE);
-        bench.end(id);
+        bench.pass(Span(5_000_000));
+        bench.asks = usize::from(tenant) - 1;
+        bench.issue(op, page * 4, 4, Payload::NONE, Flags::NONE);
     };
     (0..8).for_each(|page| ask(&mut bench, 2, Op::Write, A.0 + page));
     let written = map(&bench, 2);
-    let (reads, writes) = (bench.figure("map_pages_read"), bench.figure("map_pages_written"));
+    let (reads, writes) = (bench.counter("map_pages_read"), bench.counter("map_pages_written"));
     assert_eq!((reads, writes), (8, 0), "eight entries fit");
     // Each read lets one of them go; the first takes all changes of the translation page along.
     (0..8).for_each(|page| ask(&mut bench, 1, Op::Read, B.0 + page));
-    assert_eq!(bench.figure("map_pages_written"), 1);
+    assert_eq!(bench.counter("map_pages_written"), 1);
     assert_eq!(map(&bench, 1), written, "eight translation pages read, as the other has");
     assert!(map(&bench, 2) > written, "who wrote pays for the write-back");
-    assert!(bench.charges_match(), "I-13");
-    bench.machine.check().unwrap();
+    assert!(bench.charges_match("ssd"), "I-13");
+    bench.check().unwrap();
 }
 
 const DEBT: &str = "reclaim_unit = \"superblock\"\nmax_tenants = 2\nisolation = { kind = \"shared-space\", \
@@ -429,56 +373,55 @@ const DEBT: &str = "reclaim_unit = \"superblock\"\nmax_tenants = 2\nisolation = 
 fn a_tenant_goes_or_shrinks_when_all_its_free_units_were_called_back() {
     for seed in 0..8 {
         for deal in [Deal::Remove { number: 2 }, Deal::Resize { number: 2, size: ByteLen(200 << 10) }] {
-            let mut bench = Bench::new(&format!("{SHARED}{DEBT}"), None, Precondition::Filled);
-            bench.cells = None;
+            let mut bench = Bench::new(&shared().with(DEBT), None, Precondition::Filled);
+            bench.forget_media();
             let rng = &mut Rng::new(seed);
             burst(&mut bench, B, 600, rng).expect("it is served");
             for _ in 0..2000 {
-                if counter(&mut bench, "tenant_1_units_lent_now") == 0 {
+                if bench.counter("tenant_1_units_lent_now") == 0 {
                     break;
                 }
                 burst(&mut bench, A, 1, rng).expect("it is served");
             }
             let _ = bench.deal(deal); // whether it may is told by the drive; it ends
-            bench.machine.check().expect("every invariant holds");
+            bench.check().expect("every invariant holds");
         }
     }
 }
 
 #[test]
 fn a_debtor_pays_when_it_goes() {
-    let mut bench = Bench::new(&format!("{SHARED}{DEBT}"), None, Precondition::Filled);
-    bench.cells = None;
+    let mut bench = Bench::new(&shared().with(DEBT), None, Precondition::Filled);
+    bench.forget_media();
     burst(&mut bench, B, 900, &mut Rng::new(2)).expect("it is served");
-    assert!(counter(&mut bench, "tenant_1_units_lent_now") > 0);
+    assert!(bench.counter("tenant_1_units_lent_now") > 0);
     bench.deal(Deal::Remove { number: 2 }).expect("it pays first");
-    assert_eq!(counter(&mut bench, "tenant_1_units_lent_now"), 0);
-    bench.machine.check().expect("every invariant holds");
+    assert_eq!(bench.counter("tenant_1_units_lent_now"), 0);
+    bench.check().expect("every invariant holds");
 }
 
 #[test]
 fn pages_that_move_when_a_tenant_shrinks_are_found_in_a_map_on_the_flash() {
-    let toml = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 96\npages_per_block = 8\n\
-                page_size = \"512 B\"\nspare_factor = 0.65\nisolation = { kind = \"vssd\" }\nmax_tenants = 2\n\
-                tenants = [{ name = \"a\", size = \"150 KiB\" }, { name = \"b\", size = \"150 KiB\" }]\n\
-                mapping = { kind = \"dftl\", cmt_size = 64 }\n";
-    let mut bench = Bench::new(toml, None, Precondition::Empty);
+    let drive = ssd("slc-2015").channels(2).planes(2).blocks(96).pages(8).page_size(512).spare(0.65);
+    let drive = drive.tenants(&[150 << 10, 150 << 10]).map("dftl", "cmt_size = 64");
+    let drive = drive.with("isolation = { kind = \"vssd\" }\nmax_tenants = 2");
+    let mut bench = Bench::new(&drive, None, Precondition::Empty);
     let (mut serial, mut newest) = (0, vec![Stamp::ZERO; 300]);
     for page in 0..100 {
         for lpn in [page, 200 + 3 * page % 100, 200 + (3 * page + 1) % 100, 200 + (3 * page + 2) % 100] {
             serial += 1;
-            bench.now += Span(5_000_000);
+            bench.pass(Span(5_000_000));
             newest[lpn as usize] = bench.put(serial, lpn, 1);
         }
     }
     let resized = bench.deal(Deal::Resize { number: 1, size: ByteLen(200 * 512) }).expect("there is room");
-    bench.now = resized.holds_at;
+    bench.run_until(resized.holds_at);
     for _ in 0..2 {
-        bench.machine.check().expect("every invariant holds");
+        bench.check().expect("every invariant holds");
         for lpn in 0..100 {
             assert_eq!(bench.stamps(lpn, 1), [newest[lpn as usize]], "page {lpn}");
         }
-        bench.now += Span(1_000_000_000);
+        bench.pass(Span(1_000_000_000));
         bench.cut(&mut Rng::new(1));
     }
 }
@@ -487,7 +430,7 @@ fn pages_that_move_when_a_tenant_shrinks_are_found_in_a_map_on_the_flash() {
 fn a_new_tenant_reads_nothing_that_waited_in_the_buffer() {
     let options = "reclaim_unit = \"superblock\"\nisolation = { kind = \"vssd\" }\nmax_tenants = 2\n\
                    write_buffer = { size = \"32 KiB\", dirty_share = 1 }\n";
-    let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Empty);
+    let mut bench = Bench::new(&shared().with(options), None, Precondition::Empty);
     bench.put(7, 200, 4);
     bench.deal(Deal::Remove { number: 2 }).expect("it goes");
     bench.deal(Deal::Add { size: ByteLen(240 << 10) }).expect("there is room, at the same moment");

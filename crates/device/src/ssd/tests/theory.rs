@@ -103,26 +103,23 @@ const SEED: u64 = 1;
 /// Measured write amplification in steady state: `warm` and then two times the logical space is overwritten.
 fn measure(case: Case, warm: u64) -> f64 {
     let Case { policy, percent, pages } = case;
-    let toml = format!(
-        "profile = \"bench-2026\"\nblocks_per_plane = {BLOCKS}\npages_per_block = {pages}\npage_size = \"512 B\"\n\
-         spare_factor = \"{}/100\"\nwear = {{ static_wl_threshold = 0, endurance = 0 }}\n\
-         gc = {{ {policy}, threshold = 3, mode = \"foreground\", separate_frontier = false, copyback = true }}\n",
-        100 - percent
-    );
-    let mut bench = Bench::new(&toml, None, Precondition::Filled);
-    bench.cells = None;
-    let logical = bench.machine.limits().capacity.sectors();
+    let drive =
+        ssd("bench-2026").blocks(BLOCKS).pages(pages).page_size(512).spare(format!("{}/100", 100 - percent));
+    let drive = drive.with("wear = { static_wl_threshold = 0, endurance = 0 }").with(format_args!(
+        "gc = {{ {policy}, threshold = 3, mode = \"foreground\", separate_frontier = false, copyback = true }}"
+    ));
+    let mut bench = Bench::new(&drive, None, Precondition::Filled);
+    bench.forget_media();
+    let logical = bench.limits().capacity.sectors();
     let mut rng = Rng::new(SEED);
     for round in [warm, 2] {
-        bench.machine.report(&mut Report::new(Ask::Anew));
+        bench.report("ssd", Ask::Anew);
         for _ in 0..round * logical {
-            let (id, end) = bench.issue(Op::Write, rng.below(logical), 1, Payload::NONE, Flags::NONE);
-            bench.end(id);
-            bench.now = end;
+            let end = bench.issue(Op::Write, rng.below(logical), 1, Payload::NONE, Flags::NONE);
+            bench.run_until(end);
         }
     }
-    let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
-    let get = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value) as f64;
+    let mut get = |name| bench.counter(name) as f64;
     get("nand_pages_programmed") / get("host_pages_written")
 }
 
@@ -197,25 +194,21 @@ fn write_amplification_agrees_with_the_analysis() {
 
 /// Write amplification of the first pass over a drive that starts aged, and of a pass over one that was really overwritten.
 fn first_pass(options: &str, precondition: Precondition, warm: u64) -> f64 {
-    let toml = format!(
-        "profile = \"bench-2026\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 150\npages_per_block = 32\npage_size = \"512 B\"\n\
-         spare_factor = 0.2\nwear = {{ static_wl_threshold = 0, endurance = 0 }}\n{options}"
-    );
-    let mut bench = Bench::new(&toml, None, precondition);
-    bench.cells = None;
-    bench.machine.check().unwrap();
-    let logical = bench.machine.limits().capacity.sectors();
+    let drive = ssd("bench-2026").channels(2).planes(2).blocks(150).pages(32).page_size(512).spare(0.2);
+    let drive = drive.with("wear = { static_wl_threshold = 0, endurance = 0 }").with(options);
+    let mut bench = Bench::new(&drive, None, precondition);
+    bench.forget_media();
+    bench.check().unwrap();
+    let logical = bench.limits().capacity.sectors();
     let mut rng = Rng::new(SEED);
     for round in [warm, 1] {
-        bench.machine.report(&mut Report::new(Ask::Anew));
+        bench.report("ssd", Ask::Anew);
         for _ in 0..round * logical {
-            let (id, end) = bench.issue(Op::Write, rng.below(logical), 1, Payload::NONE, Flags::NONE);
-            bench.end(id);
-            bench.now = end;
+            let end = bench.issue(Op::Write, rng.below(logical), 1, Payload::NONE, Flags::NONE);
+            bench.run_until(end);
         }
     }
-    let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
-    let get = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value) as f64;
+    let mut get = |name| bench.counter(name) as f64;
     (get("host_pages_written") + get("gc_pages_moved")) / get("host_pages_written")
 }
 

@@ -1,7 +1,6 @@
 //! Units of several blocks: against the same model as units of one, and what they do on the flash.
 
 use super::*;
-use nandu_base::Ask;
 
 const UNITS: [&str; 2] = ["reclaim_unit = \"die\"\n", "reclaim_unit = \"superblock\"\n"];
 
@@ -20,8 +19,8 @@ fn wide_units_agree_with_the_model() {
     for unit in UNITS {
         for (place, way) in WAYS.iter().enumerate() {
             for seed in 0..16 {
-                let toml = format!("{TINY}{unit}{way}");
-                if let Err(what) = random_run(&toml, seed, None, 500) {
+                let drive = tiny().with(unit).with(way);
+                if let Err(what) = random_run(&drive, seed, None, 500) {
                     panic!("{unit}{way} ({place}): {what}");
                 }
             }
@@ -34,9 +33,9 @@ fn wide_units_agree_with_the_model_whatever_the_map() {
     for unit in UNITS {
         for (map, name) in MAPS.iter().enumerate() {
             for seed in 0..8 {
-                let toml = format!("{}{unit}", paged(map));
-                if let Err(what) = random_run(&toml, seed, None, 500) {
-                    panic!("{unit}{name}: {what}");
+                let drive = paged(map).with(unit);
+                if let Err(what) = random_run(&drive, seed, None, 500) {
+                    panic!("{unit}{name:?}: {what}");
                 }
             }
         }
@@ -47,8 +46,7 @@ fn wide_units_agree_with_the_model_whatever_the_map() {
 fn trims_in_wide_units_survive_a_cut() {
     for seed in 0..40 {
         for unit in UNITS {
-            let drive = TINY.replace("spare_factor = 0.7", "spare_factor = 0.57");
-            if let Err(what) = random_run(&format!("{drive}{unit}"), seed, None, 400) {
+            if let Err(what) = random_run(&tiny().spare(0.57).with(unit), seed, None, 400) {
                 panic!("{unit}{what}");
             }
         }
@@ -57,16 +55,15 @@ fn trims_in_wide_units_survive_a_cut() {
 
 /// A bench without contents.
 fn timed(options: &str, precondition: Precondition) -> Bench {
-    let mut bench = Bench::new(&format!("{TINY}{options}"), None, precondition);
-    bench.cells = None;
+    let mut bench = Bench::new(&tiny().with(options), None, precondition);
+    bench.forget_media();
     bench
 }
 
 fn write(bench: &mut Bench, page: u64, pages: u64) -> Span {
     let sectors = (1u64 << bench.page_bits()) / SECTOR;
-    let (id, end) = bench.issue(Op::Write, page * sectors, pages * sectors, Payload::NONE, Flags::NONE);
-    bench.end(id);
-    end.since(bench.now)
+    let end = bench.issue(Op::Write, page * sectors, pages * sectors, Payload::NONE, Flags::NONE);
+    end.since(bench.now())
 }
 
 #[test]
@@ -83,25 +80,19 @@ fn a_stripe_takes_one_program_and_its_transfers() {
     assert!(five > one * 2, "{five} for a stripe and a page");
 }
 
-fn counter(bench: &mut Bench, name: &str) -> u64 {
-    let counters = Report::of(&mut *bench.machine, Ask::Counters).counters;
-    counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
-}
-
 #[test]
 fn blocks_of_a_unit_are_cleared_and_erased_together() {
     for (unit, width) in [("die", 2), ("superblock", 4)] {
         let mut bench = timed(&format!("reclaim_unit = \"{unit}\"\n"), Precondition::Filled);
-        let pages = bench.machine.limits().capacity.0 >> bench.page_bits();
+        let pages = bench.limits().capacity.0 >> bench.page_bits();
         let mut rng = Rng::new(3);
         for _ in 0..6 * pages {
-            bench.now += Span(5_000_000);
+            bench.pass(Span(5_000_000));
             write(&mut bench, rng.below(pages), 1);
         }
-        bench.machine.check().unwrap();
-        assert!(bench.charges_match(), "I-13 with {unit}");
-        let (cleared, erased) =
-            (counter(&mut bench, "gc_blocks_collected"), counter(&mut bench, "erase_count"));
+        bench.check().unwrap();
+        assert!(bench.charges_match("ssd"), "I-13 with {unit}");
+        let (cleared, erased) = (bench.counter("gc_blocks_collected"), bench.counter("erase_count"));
         assert!(cleared > 20);
         assert_eq!(erased, cleared * width, "{unit}");
     }
@@ -118,20 +109,7 @@ fn units_that_cannot_be_are_refused_with_the_key() {
         ("reclaim_unit = \"die\"\nmapping = { kind = \"bast\" }", "reclaim_unit"),
     ];
     for (text, key) in cases {
-        let text = format!("profile = \"slc-2015\"\nblocks_per_plane = 40\nspare_factor = 0.3\n{text}");
-        let config: SsdConfig = toml::from_str(&text).unwrap();
-        let plants = BTreeSet::new();
-        let precondition = Precondition::Empty;
-        let cx = BuildContext {
-            name: "ssd",
-            children: &[],
-            seed: 1,
-            tenants: 1,
-            shares: &[],
-            planted: &plants,
-            precondition,
-        };
-        let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
+        let error = refused(&ssd("slc-2015").blocks(40).spare(0.3).with(text));
         assert_eq!(error.key, Some(key), "{text}: {error}");
     }
 }

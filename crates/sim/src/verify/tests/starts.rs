@@ -5,6 +5,7 @@ use crate::verify::panics::caught;
 use crate::verify::plan::{Draws, Plan};
 use crate::verify::session::Session;
 use nandu_base::Precondition;
+use nandu_device::fixture::{SsdTable, ssd};
 use nandu_stack::Stack;
 use std::collections::BTreeSet;
 
@@ -33,11 +34,8 @@ fn hold(stack: &str, seed: u64, events: u32) {
 }
 
 /// Blocks are few and small and hold all that they can, so that each start clears some.
-fn drive(name: &str, options: &str) -> String {
-    format!(
-        "[device.{name}]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 1\nchips_per_channel = 1\ndies_per_chip = 2\nplanes_per_die = 1\nblocks_per_plane = 25\n\
-         page_size = 512\nspare_factor = \"32/100\"\n{options}\n"
-    )
+fn drive(options: &str) -> SsdTable {
+    ssd("bench-2026").dies(2).blocks(25).page_size(512).spare("32/100").with(options)
 }
 
 const QUEUED: &str = "pages_per_block = 4\ngc = { kind = \"greedy\", threshold = 2, mode = \"foreground\" }\ndie_scheduler = { kind = \"out-of-order\" }";
@@ -58,7 +56,7 @@ fn a_drive_of_wide_units_starts_after_any_number_of_cuts() {
 }
 
 fn hold_drive(options: &str) {
-    let stack = format!("[export.data]\ndevice = \"ssd1\"\n\n{}", drive("ssd1", options));
+    let stack = drive(options).stack();
     for seed in 1..6 {
         hold(&stack, seed, 12);
     }
@@ -67,11 +65,8 @@ fn hold_drive(options: &str) {
 /// What stands above writes its records while it starts, so that drives clear blocks in starts too.
 #[test]
 fn an_array_starts_after_any_number_of_cuts() {
-    let drives = [("ssd1", QUEUED), ("ssd2", AT_ONCE), ("ssd3", QUEUED)].map(|(name, options)| {
-        drive(name, options)
-            .replace("blocks_per_plane = 25", "blocks_per_plane = 200")
-            .replace("dies_per_chip = 2", "dies_per_chip = 3")
-    });
+    let drives = [("ssd1", QUEUED), ("ssd2", AT_ONCE), ("ssd3", QUEUED)]
+        .map(|(name, options)| drive(options).blocks(200).dies(3).device(name));
     let array = "[device.array]\nkind = \"parity\"\nlegs = [\"ssd1\", \"ssd2\", \"ssd3\"]\nchunk = 4096\n\
                  journal_size = 98304\ninitial_sync = \"assume-clean\"\n";
     let stack = format!("[export.data]\ndevice = \"array\"\n\n{}\n{array}", drives.join("\n"));

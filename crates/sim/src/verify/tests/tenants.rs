@@ -1,6 +1,8 @@
 //! Drives that tenants share, under power cuts: whatever one of them does, the others keep what is theirs.
 
 use crate::verify::{Drive, Family, Shape, VerifyOptions, VerifyReport, verify};
+use nandu_device::fixture::ssd;
+use nandu_stack::{BuildOptions, Stack};
 
 fn run(drive: Drive, seeds: u64, plant: Option<&str>) -> VerifyReport {
     run_family(Family::Ssd(drive), seeds, plant)
@@ -52,20 +54,24 @@ fn faults_of_isolation_are_found_behind_a_queue() {
     }
 }
 
+fn can_be_built(stack: &str) -> bool {
+    Stack::parse(stack).is_ok_and(|stack| stack.build(&BuildOptions::default()).is_ok())
+}
+
 /// Tenants that lend where a map takes it, with an SLC cache where a map takes one, under two hosts that write to all of it.
 fn with_everything(mapping: &str, seeds: u64) {
-    let isolation = match mapping.contains("\"fast\"") {
-        true => "isolation = { kind = \"vssd\" }\n",
-        false => "isolation = { kind = \"shared-space\", contribution = 0.4, reserve_min = 1 }\n",
+    let drive = ssd("mlc-2019").channels(2).planes(2).blocks(64).page_size(1024).pages(8).spare(0.62);
+    let drive = drive.tenants(&[256 << 10; 2]).with(format_args!("mapping = {{ {mapping} }}"));
+    let lending =
+        drive.clone().with("isolation = { kind = \"shared-space\", contribution = 0.4, reserve_min = 1 }");
+    let tenants: &[(&str, u32)] = &[("t1", 100), ("t2", 300)];
+    let drive = match can_be_built(&lending.stack_for(tenants)) {
+        true => lending,
+        false => drive.with("isolation = { kind = \"vssd\" }"),
     };
-    let is_log = ["block", "bast", "fast"].iter().any(|kind| mapping.contains(&format!("\"{kind}\"")));
-    let rest = format!("{isolation}{}", if is_log { "" } else { "slc_cache = { dynamic = 1 }\n" });
-    let stack = format!(
-        "[export.t1]\ndevice = \"ssd\"\n[tenant.t1]\nweight = 100\n[export.t2]\ndevice = \"ssd\"\n[tenant.t2]\nweight = 300\n\
-         [device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 64\n\
-         page_size = 1024\npages_per_block = 8\nspare_factor = 0.62\nmapping = {{ {mapping} }}\n{rest}\
-         tenants = [{{ name = \"a\", size = 262144 }}, {{ name = \"b\", size = 262144 }}]\n"
-    );
+    let cached = drive.clone().with("slc_cache = { dynamic = 1 }");
+    let drive = if drive.has_log_blocks() { drive } else { cached };
+    let stack = drive.stack_for(tenants);
     let options = VerifyOptions {
         shape: Shape::File(stack),
         seeds,

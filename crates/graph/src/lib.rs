@@ -9,9 +9,15 @@
 //!
 //! **An end.** What one event sets off ends within [`STEPS_MAX`] steps (I-18). Machines that answer each other at once, for ever,
 //! would stop the clock: no check that counts events would see it. It is an assertion, here and in the server.
+//!
+//! [`testkit`] is the smallest driver: machines of any kind on a virtual clock, for tests.
+//!
+//! **What is stable.** What the crate `nandu` names of it, from the first release on. The rest is for the other crates of Nandu and may
+//! change in any version.
 
 mod commands;
 mod inspect;
+pub mod testkit;
 
 use nandu_base::{
     Ask, ByteLen, ByteOffset, ChargeTable, Content, Cx, DeviceEvent, Effect, Flags, Instant, LayerStats,

@@ -1,6 +1,6 @@
 //! What can be seen of a graph without changing anything.
 
-use super::Graph;
+use crate::Graph;
 use nandu_base::{
     Ask, ByteLen, ByteOffset, ChargeTable, ChildUse, Instant, LayerStats, Limits, Machine, Members, Op,
     OpenError, Peek, Report, Span, TenantStats, Violation,

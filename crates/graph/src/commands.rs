@@ -1,6 +1,6 @@
 //! What an operator asks of a graph: of one machine, or of all of them for a tenant.
 
-use super::{Driver, Graph, Life, Part};
+use crate::{Driver, Graph, Life, Part};
 use nandu_base::{
     Admin, AdminError, ByteLen, Deal, DealError, Dealt, Instant, Limits, Step, TenantId, TenantShare,
 };
