@@ -27,9 +27,15 @@ pub(crate) fn move_leg(stack_file: &Path, device: &str, leg: &Path) -> Result<Pa
 ///
 /// # Errors
 /// Why the file stays as it is.
-pub(crate) fn add_leg(stack_file: &Path, device: &str, leg: &str, table: toml::Table) -> Result<PathBuf, String> {
+pub(crate) fn add_leg(
+    stack_file: &Path,
+    device: &str,
+    leg: &str,
+    table: toml::Table,
+) -> Result<PathBuf, String> {
     rewrite(stack_file, |text, shown| {
-        with_leg_added(text, device, leg, table).ok_or_else(|| format!("{shown}: no `device.{device}.legs` stands in it"))
+        with_leg_added(text, device, leg, table)
+            .ok_or_else(|| format!("{shown}: no `device.{device}.legs` stands in it"))
     })
 }
 

@@ -1,8 +1,9 @@
-//! A served device whose files become longer: it grows on command and not before, and keeps its size through restarts and kills.
+//! A served device that gets more: longer files, or more legs. It grows on command and not before, and keeps what it has through restarts and kills.
 
 mod common;
 
 use common::client::Client;
+use common::process::{PLAIN, Process, STACK_FILE, be_a_server};
 use common::{Served, options, wait_for};
 use nandu_base::ByteLen;
 use nandu_live::{ServeOptions, ctl, examine};
@@ -11,6 +12,12 @@ use serde_json::Value;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+/// A server process, when the environment says so.
+#[test]
+fn the_server_process() {
+    be_a_server();
+}
 
 const SIZE: u64 = 4 << 20;
 const MORE: u64 = 8 << 20;
@@ -224,4 +231,155 @@ fn a_file_grows_and_others_say_why_not() {
     let no = ask(&server, "grow m").expect_err("checksums lie at its end");
     assert!(no.contains("does not grow below `top`: devices of kind `integrity` keep the size"), "{no}");
     server.stop();
+}
+
+#[test]
+fn a_mirror_gets_a_leg_more_and_is_started_with_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("m.toml");
+    let text = mirror("mirror", SIZE);
+    std::fs::write(&path, &text).expect("it is ours");
+    let of_file = |create: bool| {
+        let read = std::fs::read_to_string(&path).expect("it is there");
+        ServeOptions { create, stack_file: Some(path.clone()), ..options(&read, dir.path()) }
+    };
+    let server = Served::start(of_file(true));
+    let mut client = Client::connect(&server.socket, "data");
+    client.write(8192, &[7; 4096]);
+    client.flush();
+    std::fs::write(dir.path().join("soiled.img"), [3; 4096]).expect("room");
+    for (command, why) in [
+        ("add a to m with c.img", "there is a device `a` already"),
+        ("add c to x with c.img", "unknown device `x`"),
+        ("add c to a with c.img", "`a` takes no more legs: it is a `file`"),
+        ("add c.d to m with c.img", "`c.d` is no name of a device"),
+        ("add c to m with a.img", "it is leg `a` of this server already"),
+        ("add c to m with m.toml", "it is the stack file"),
+        ("add c to m with soiled.img", "soiled.img"),
+    ] {
+        let no = ask(&server, command).expect_err(command);
+        assert!(no.contains(why), "{command}: {no}");
+    }
+    assert_eq!(std::fs::read_to_string(&path).expect("it is there"), text, "nothing has changed");
+    let answer = ask(&server, "add c to m with c.img").expect("the mirror is whole");
+    assert_eq!((&answer["state"], &answer["stack_file"]), (&"active".into(), &"names the new leg".into()));
+    let copy = answer["stack_file_before"].as_str().expect("a path");
+    assert_eq!(std::fs::read_to_string(copy).expect("it is there"), text);
+    client.write(16_384, &[8; 4096]);
+    client.flush();
+    is_whole(&server);
+    let status = ask(&server, "status").expect("a status");
+    assert_eq!(status["devices"]["c"]["state"], "active");
+    // One of the first may go, and be taken back.
+    ask(&server, "fail a").expect("the others have everything");
+    client.write(24_576, &[9; 4096]);
+    client.flush();
+    ask(&server, "add a").expect("it is in order");
+    is_whole(&server);
+    server.stop();
+    let read = |file: &str| std::fs::read(dir.path().join(file)).expect("it is there");
+    let (a, c) = (read("a.img"), read("c.img"));
+    assert_eq!(a.len(), c.len());
+    let data = (SIZE - (1 << 20)) as usize;
+    assert!(a[..data] == c[..data] && a[..data] == read("b.img")[..data], "the legs read the same");
+    // It is a leg as the others are: alone it has everything.
+    for file in ["a.img", "b.img"] {
+        std::fs::rename(dir.path().join(file), dir.path().join(file).with_extension("away"))
+            .expect("it is there");
+    }
+    let server = Served::start(ServeOptions { alone: true, ..of_file(false) });
+    let mut client = Client::connect(&server.socket, "data");
+    for (at, byte) in [(8192, 7), (16_384, 8), (24_576, 9)] {
+        assert_eq!(client.read(at, 4096), [byte; 4096]);
+    }
+    server.stop();
+}
+
+#[test]
+fn mirrors_that_take_no_leg_say_why() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Served::start(options(&mirror("hetero-mirror", SIZE), dir.path()));
+    let no = ask(&server, "add c to m with c.img").expect_err("it has two");
+    assert!(no.contains("it is a `hetero-mirror`, and only a `mirror` does"), "{no}");
+    server.stop();
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Served::start(options(&mirror("mirror", SIZE), dir.path()));
+    ask(&server, "fail b").expect("a has everything");
+    let no = ask(&server, "add c to m with c.img").expect_err("one leg is out");
+    assert!(no.contains("`m` does not take `c`: the legs are not equal; wait until it is healthy"), "{no}");
+    ask(&server, "add b").expect("it is in order");
+    is_whole(&server);
+    // There is no stack file that would name it.
+    let answer = ask(&server, "add c to m with c.img").expect("it is whole");
+    assert!(answer["stack_file"].is_null(), "{answer}");
+    server.stop();
+}
+
+/// The process is killed while it takes a leg more. It starts again by its stack file, with what was flushed; a leg that did not come is brought by `replace`.
+#[test]
+fn a_kill_while_a_leg_is_added_leaves_a_mirror_that_starts() {
+    let mut named = 0;
+    for millis in [0, 1, 2, 4, 8, 16, 32, 64] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("m.toml");
+        std::fs::write(&path, mirror("mirror", SIZE)).expect("it is ours");
+        let start = |more: &[(&str, &str)]| {
+            let text = std::fs::read_to_string(&path).expect("it is there");
+            let file = [(STACK_FILE, path.to_str().expect("UTF-8"))];
+            Process::start_env(&text, dir.path(), &[&file, more].concat())
+        };
+        let process = start(&[]);
+        let mut client = Client::connect(&process.socket, "data");
+        for block in 0..64 {
+            client.write(block * 8192, &[block as u8 + 1; 4096]);
+        }
+        client.flush();
+        let control = process.control.clone();
+        let asked = std::thread::spawn(move || {
+            let command: ctl::Command = "add c to m with c.img".parse().expect("a command");
+            ctl::send(&control, &command).is_ok()
+        });
+        let began = std::time::Instant::now();
+        while began.elapsed().as_millis() < millis {
+            client.write(1 << 20, &[5; 4096]);
+        }
+        process.kill();
+        let was_added = asked.join().expect("it asks");
+        let process = start(&[(PLAIN, "1")]);
+        let mut client = Client::connect(&process.socket, "data");
+        for block in 0..64 {
+            assert_eq!(
+                client.read(block * 8192, 4096),
+                [block as u8 + 1; 4096],
+                "{millis} ms, block {block}"
+            );
+        }
+        let is_named = std::fs::read_to_string(&path).expect("it is there").contains("c.img");
+        assert!(is_named || !was_added, "{millis} ms");
+        named += u32::from(is_named);
+        let use_of_c = || {
+            let members = process.status()["devices"]["m"]["members"].clone();
+            let c = members.as_array().into_iter().flatten().find(|member| member["name"] == "c");
+            c.map_or_else(String::new, |member| member["use"].as_str().unwrap_or_default().to_string())
+        };
+        wait_for("the leg to be taken or left out", || (use_of_c() != "coming").then_some(()));
+        match (is_named, dir.path().join("c.img").exists()) {
+            (false, _) => drop(process.ctl("add c to m with c.img")),
+            (true, false) => drop(process.ctl("replace c with c.img")),
+            (true, true) if use_of_c() == "out" => {
+                // Its first records may be there in part: that is no blank file.
+                lengthen(dir.path(), &["c.img"], 0);
+                lengthen(dir.path(), &["c.img"], SIZE);
+                drop(process.ctl("replace c"));
+            }
+            (true, true) => {}
+        }
+        wait_for("the mirror to be whole", || {
+            (process.status()["devices"]["m"]["health"] == "healthy").then_some(())
+        });
+        assert_eq!(use_of_c(), "used", "{millis} ms");
+        client.disconnect();
+        process.stop();
+    }
+    println!("named after {named} of 8 kills");
 }

@@ -138,8 +138,11 @@ fn some(found: &[Found], names: &[String], how: OpenOptions) -> Result<Start, Op
     let records: Vec<&Superblock> = valid.iter().filter_map(|&leg| record(leg)).collect();
     belong(&valid, &records, names)?;
     let set = believe(&records);
-    let is_member = |set: &Set, at: usize| set.peers >> at & 1 != 0 && set.in_force >> records[at].leg & 1 != 0;
-    let used = |set: &Set| (0..records.len()).filter(|&at| is_member(set, at)).fold(0, |legs: Legs, at| legs | 1 << valid[at]);
+    let is_member =
+        |set: &Set, at: usize| set.peers >> at & 1 != 0 && set.in_force >> records[at].leg & 1 != 0;
+    let used = |set: &Set| {
+        (0..records.len()).filter(|&at| is_member(set, at)).fold(0, |legs: Legs, at| legs | 1 << valid[at])
+    };
     let are_all = |set: &Set| used(set).count_ones() == set.in_force.count_ones();
     // One that was added has no records before it joins: the others start without it.
     let blank = found.iter().position(|leg| *leg == Found::Blank && !how.create);
@@ -513,7 +516,8 @@ mod tests {
         use Found::{Absent, Valid};
         let gens = [10, 11, 12].map(|epoch| Gen { epoch, tag: epoch * 7 });
         let leg = |leg: u8| {
-            let mut sb = Superblock { leg, set: [1, 2], seq: 1, members: 4, in_force: 0b1111, ..Superblock::BLANK };
+            let mut sb =
+                Superblock { leg, set: [1, 2], seq: 1, members: 4, in_force: 0b1111, ..Superblock::BLANK };
             sb.generation = gens[0];
             sb
         };
@@ -543,8 +547,12 @@ mod tests {
         let pair = |l| Valid(sb(l, 5));
         let plain = OpenOptions::default();
         assert_eq!(decide(&[pair(0), pair(1), Blank], &names, plain), Ok(pair_of(0b011)));
-        assert_eq!(decide(&[Blank, pair(0), pair(1)], &names, plain), Ok(Start::Pair(Members { leader: 1, legs: 0b110 })));
-        let why = decide(&[pair(0), Blank, Blank], &names, plain).expect_err("one of two is missing").to_string();
+        assert_eq!(
+            decide(&[Blank, pair(0), pair(1)], &names, plain),
+            Ok(Start::Pair(Members { leader: 1, legs: 0b110 }))
+        );
+        let why =
+            decide(&[pair(0), Blank, Blank], &names, plain).expect_err("one of two is missing").to_string();
         assert!(why.contains("leg `b` is blank"), "{why}");
         let why = decide(&[pair(0), pair(1)], &names[..1], plain).map_err(|e| e.to_string());
         assert!(why.is_err_and(|why| why.contains("belongs to a mirror of 2 legs")));

@@ -38,14 +38,19 @@ impl Mirror {
 
     /// Where the records of a new leg lie, if it takes what the others take.
     fn fitting(&self, name: &str, limits: &Limits) -> Result<Layout, AdminError> {
-        let why_not = |why: String, remedy| Err(AdminError::Refused { why: format!("leg `{name}` {why}"), remedy });
+        let why_not =
+            |why: String, remedy| Err(AdminError::Refused { why: format!("leg `{name}` {why}"), remedy });
         if limits.erase_unit.is_some() || limits.program_order {
             return why_not("cannot be overwritten in place".into(), "name a device that can");
         }
         let own = &self.limits;
-        let is_narrower = limits.align > own.align || limits.dma_align > own.dma_align || limits.max_io < own.max_io;
+        let is_narrower =
+            limits.align > own.align || limits.dma_align > own.dma_align || limits.max_io < own.max_io;
         if is_narrower || limits.volatile_cache && !own.volatile_cache {
-            return why_not("does not take all requests that the others take".into(), "name a device like them");
+            return why_not(
+                "does not take all requests that the others take".into(),
+                "name a device like them",
+            );
         }
         let least = self.layouts.iter().map(|layout| layout.leg).min().unwrap_or_default();
         match Layout::of(limits.capacity, self.shift).filter(|layout| layout.data >= own.capacity) {

@@ -26,7 +26,14 @@ pub(super) struct Joining {
 
 impl Default for Joining {
     fn default() -> Joining {
-        Joining { leg: 0, all: true, blank: false, is_new: false, place: Standing::Unrelated, counts: Gen::NONE }
+        Joining {
+            leg: 0,
+            all: true,
+            blank: false,
+            is_new: false,
+            place: Standing::Unrelated,
+            counts: Gen::NONE,
+        }
     }
 }
 

@@ -186,7 +186,8 @@ fn a_cut_at_any_step_leaves_a_mirror_that_starts() {
     for seed in seeds(2) {
         for (name, setup) in setups(seed) {
             for twice in [false, true] {
-                let known = cut_everywhere(&setup, twice).unwrap_or_else(|wrong| panic!("{name}, twice {twice}: {wrong}"));
+                let known = cut_everywhere(&setup, twice)
+                    .unwrap_or_else(|wrong| panic!("{name}, twice {twice}: {wrong}"));
                 assert!(known > 5, "{name}, seed {seed}: {known}");
             }
         }
@@ -206,7 +207,8 @@ fn a_leg_may_be_lost_at_any_step() {
                     w.ambush = Some((n, leg));
                     story(&mut w);
                     let ended = w.ambush.take().is_some();
-                    let told = |e: String| panic!("{name}, seed {seed}, leg {leg} is lost after {n} events: {e}");
+                    let told =
+                        |e: String| panic!("{name}, seed {seed}, leg {leg} is lost after {n} events: {e}");
                     w.wrong.take().map_or(Ok(()), Err).unwrap_or_else(told);
                     w.cut();
                     (0..w.legs()).for_each(|leg| w.disk(leg).lost = false);

@@ -157,7 +157,10 @@ impl Life {
         }
         // What is refused changes nothing.
         match self.rng.below(9) {
-            8 if self.world.setup.hetero.is_none() && self.world.legs() < MOST_LEGS && self.lost.is_empty() => {
+            8 if self.world.setup.hetero.is_none()
+                && self.world.legs() < MOST_LEGS
+                && self.lost.is_empty() =>
+            {
                 if let Ok(leg) = self.world.extend() {
                     self.create = true;
                     match self.rng.below(3) {

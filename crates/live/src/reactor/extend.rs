@@ -120,7 +120,9 @@ impl Reactor {
         let least = self.children[node as usize].iter().map(size_of).min().unwrap_or(ByteLen::ZERO);
         let is_file = |leg: &u32| self.kinds[*leg as usize] == "file";
         let Some(like) = self.children[node as usize].iter().copied().find(is_file) else {
-            return Err(format!("no leg of `{device}` is a file or block device: the new one would not be like any"));
+            return Err(format!(
+                "no leg of `{device}` is a file or block device: the new one would not be like any"
+            ));
         };
         let path = file.to_str().ok_or("a name that is not UTF-8 cannot stand in the stack file")?;
         let table = self.leaves.table(like, path, least, self.graph.limits(like).align);
@@ -161,7 +163,9 @@ impl Reactor {
         if let Err(error) = result {
             return self.answer_leg(node, &refusal(&error.to_string()));
         }
-        let (Some(machine), Some(backend)) = (extension.machine.take(), extension.backend.take()) else { return };
+        let (Some(machine), Some(backend)) = (extension.machine.take(), extension.backend.take()) else {
+            return;
+        };
         let leaf = Part { name: extension.name.clone(), machine, children: Vec::new(), medium: None };
         if let Err(error) = self.graph.extend(device, leaf, self.clock.now(), &mut self.host) {
             let device = self.graph.name(device);

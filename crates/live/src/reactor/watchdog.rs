@@ -165,7 +165,9 @@ impl Watch {
 
     fn held(&self) -> Held {
         let place = self.beat.place.load(Ordering::Relaxed);
-        let name = |node: u32| self.names.get(node as usize).cloned().unwrap_or_else(|| "a leg that was added".into());
+        let name = |node: u32| {
+            self.names.get(node as usize).cloned().unwrap_or_else(|| "a leg that was added".into())
+        };
         match place {
             NOWHERE => Held::Elsewhere,
             place if place & FILES != 0 => Held::Files(name(place & !FILES)),

@@ -193,7 +193,13 @@ fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeErro
     let shares = options.stack.shares();
     let is_direct = |part: &BuiltPart| matches!(&part.medium, MediumSpec::Block(spec) if spec.direct);
     let leaves = Leaves {
-        kind: options.stack.devices.iter().map(|device| &device.kind).find(|kind| kind.name == "file").cloned(),
+        kind: options
+            .stack
+            .devices
+            .iter()
+            .map(|device| &device.kind)
+            .find(|kind| kind.name == "file")
+            .cloned(),
         base: options.base.clone(),
         direct: built.parts.iter().map(is_direct).collect(),
     };

@@ -15,6 +15,10 @@ const PLANT: &str = "NANDU_TEST_PLANT";
 const MEMORY: &str = "NANDU_TEST_MEMORY";
 /// Set where the sockets are handed over.
 pub const HANDED: &str = "NANDU_TEST_HANDED";
+/// Set for a start that makes nothing.
+pub const PLAIN: &str = "NANDU_TEST_PLAIN";
+/// Set to the stack file that the server may change.
+pub const STACK_FILE: &str = "NANDU_TEST_STACK_FILE";
 const FAREWELL: &str = "NANDU_TEST_FAREWELL";
 /// The test that a test program must have, calling [`be_a_server`].
 const ENTRY: &str = "the_server_process";
@@ -28,6 +32,8 @@ pub fn be_a_server() {
     if std::env::var_os(HANDED).is_some() {
         (options.unix, options.control) = (Vec::new(), None);
     }
+    options.create &= std::env::var_os(PLAIN).is_none();
+    options.stack_file = std::env::var_os(STACK_FILE).map(PathBuf::from);
     let span = |name| std::env::var(name).ok().map(|text| parse_span(&text).expect("a time"));
     options.caps.farewell = span(FAREWELL).unwrap_or(options.caps.farewell);
     let size = |name| std::env::var(name).ok().map(|text| parse_size(&text).expect("a size"));

@@ -58,12 +58,20 @@ mod tests {
         let text = "[device.m]\nkind = \"mirror\"\nlegs = [\n  \"a\", # fast\n  'b' # slow, [old]\n]\nleg_queue_depth = [0, 4,]";
         let table = toml::Table::from_iter([("path".to_string(), toml::Value::from("c d.img"))]);
         let out = with_leg_added(text, "m", "c", table.clone()).expect("it has legs");
-        assert!(out.starts_with("[device.m]\nkind = \"mirror\"\nlegs = [\n  \"a\", # fast\n  'b', \"c\" # slow, [old]\n]\n"), "{out}");
+        assert!(
+            out.starts_with(
+                "[device.m]\nkind = \"mirror\"\nlegs = [\n  \"a\", # fast\n  'b', \"c\" # slow, [old]\n]\n"
+            ),
+            "{out}"
+        );
         let read: toml::Table = out.parse().expect("it is TOML");
         let device = &read["device"];
         assert_eq!(device["m"]["legs"].as_array().map(Vec::len), Some(3));
         assert_eq!(device["m"]["leg_queue_depth"].as_array().map(Vec::len), Some(3));
-        assert_eq!((device["c"]["kind"].as_str(), device["c"]["path"].as_str()), (Some("file"), Some("c d.img")));
+        assert_eq!(
+            (device["c"]["kind"].as_str(), device["c"]["path"].as_str()),
+            (Some("file"), Some("c d.img"))
+        );
         for none in ["", "not [ toml", "[device.m]\nlegs = []", "[device.m]\nlegs = 3", "[device]\nm = 1"] {
             assert_eq!(with_leg_added(none, "m", "c", table.clone()), None, "{none}");
         }
