@@ -12,8 +12,6 @@
 //! 4. *Opening.* The mirror is opened anew at its new size, in two phases as always. Requests that waited are served, and what is
 //!    new is resynced from the leader.
 //!
-//! A mirror of more than two legs does not grow: its growth was not tried with cuts.
-//!
 //! A leg that became no longer, because it was the longer one already, keeps its records. Cost: two zeroed extents and one map for each leg,
 //! while requests wait.
 
@@ -127,10 +125,6 @@ impl Mirror {
     }
 
     pub(super) fn ask_grow(&mut self, is_equal: bool, cx: &mut Cx<'_>) -> Result<(), AdminError> {
-        if self.legs.len() > 2 {
-            let why = "a mirror of more than two legs does not grow".into();
-            return refuse(why, "make a new one of longer legs, and copy the data");
-        }
         if !self.is_whole() || self.lacks_some() || self.proc != Proc::None || !self.lost.is_empty() {
             let why = "the legs are not equal".into();
             return refuse(why, "wait until it is healthy");

@@ -20,8 +20,8 @@ fn layout_of(w: &World, bytes: ByteLen) -> Layout {
 }
 
 /// From here on the legs have this size, as far as anybody but the growth knows.
-fn take(w: &mut World, layouts: [Layout; 2]) {
-    let least = if layouts[A].data < layouts[B].data { layouts[A] } else { layouts[B] };
+fn take(w: &mut World, layouts: &[Layout]) {
+    let least = layouts.iter().min_by_key(|layout| layout.data).expect("a mirror has legs");
     w.setup.data = least.data;
     w.layout = layouts[A];
     for (leg, layout) in layouts.iter().enumerate() {
@@ -36,21 +36,26 @@ fn records(w: &World, leg: usize, layout: &Layout) -> Vec<nandu_array::mirror::l
 }
 
 /// What whoever starts a mirror does whose legs are longer than they were: looks where the records are that count.
-fn settle(w: &mut World, before: [Layout; 2], after: [Layout; 2]) -> bool {
+fn settle(w: &mut World, before: &[Layout], after: &[Layout]) -> bool {
     let there = |leg: &usize| !w.disk(*leg).lost;
     let says = |leg: usize| has_moved(&records(w, leg, &before[leg]), &records(w, leg, &after[leg]));
-    let moved = [A, B].iter().filter(|&leg| there(leg)).any(|&leg| says(leg));
+    let moved = (0..w.legs()).filter(there).any(says);
     take(w, if moved { after } else { before });
     moved
 }
 
-fn layouts(w: &World) -> ([Layout; 2], [Layout; 2]) {
-    let before = [w.layout; 2];
-    (before, before.map(|layout| layout_of(w, ByteLen(layout.leg.0 + MORE))))
+fn layouts(w: &World) -> (Vec<Layout>, Vec<Layout>) {
+    let before = vec![w.layout; w.legs()];
+    let after = longer(w, &before);
+    (before, after)
 }
 
-fn lengthen(w: &mut World, after: [Layout; 2]) {
-    for leg in [A, B] {
+fn longer(w: &World, layouts: &[Layout]) -> Vec<Layout> {
+    layouts.iter().map(|layout| layout_of(w, ByteLen(layout.leg.0 + MORE))).collect()
+}
+
+fn lengthen(w: &mut World, after: &[Layout]) {
+    for leg in 0..w.legs() {
         if w.setup.soiled {
             let new = w.disk(leg).size.sectors()..after[leg].data.sectors();
             w.disk(leg).soil_unwritten(new, 900 + leg as u32);
@@ -73,11 +78,11 @@ fn setups(seed: u64) -> Vec<(&'static str, Setup)> {
     let mut slow = Setup::small(seed);
     slow.slow = 30;
     let slow = slow.hetero(|h| h.max_exposed_time = Span::from_ms(1));
-    vec![("mirror", Setup::small(seed)), ("soiled", soiled), ("hetero-mirror", slow)]
+    vec![("mirror", Setup::small(seed)), ("three legs", Setup::small(seed).three()), ("soiled", soiled), ("hetero-mirror", slow)]
 }
 
 /// Writes, a growth with requests before and behind it, writes into what is new, a flush.
-fn story(w: &mut World, after: [Layout; 2]) {
+fn story(w: &mut World, after: &[Layout]) {
     let wait = |w: &mut World, cookies: &[u64]| {
         if !w.is_over() {
             w.wait(cookies);
@@ -120,7 +125,7 @@ fn story(w: &mut World, after: [Layout; 2]) {
 }
 
 /// The start after it, and all that was promised is there; then, if it has not grown, it can.
-fn recover(w: &mut World, before: [Layout; 2], after: [Layout; 2], how: OpenOptions) -> Result<(), String> {
+fn recover(w: &mut World, before: &[Layout], after: &[Layout], how: OpenOptions) -> Result<(), String> {
     let had_grown = settle(w, before, after);
     w.open(how).map_err(|e| e.to_string())?;
     w.read_all();
@@ -162,19 +167,19 @@ fn cut_everywhere(setup: &Setup, twice: bool) -> Result<[u64; 2], String> {
         w.open(CREATE).map_err(|e| e.to_string())?;
         w.run(20_000);
         w.fuse = Some(n);
-        story(&mut w, after);
+        story(&mut w, &after);
         let ended = !w.is_over();
         let told = |e: String| format!("seed {}, cut after {n} events: {e}", setup.seed);
         w.wrong.take().map_or(Ok(()), Err).map_err(told)?;
         w.cut();
         if twice {
-            settle(&mut w, before, after);
+            settle(&mut w, &before, &after);
             w.boot(PLAIN);
             w.run(Rng::new(setup.seed ^ n).between(1, 60) as usize);
             w.cut();
         }
-        outcomes[usize::from(settle(&mut w, before, after))] += 1;
-        recover(&mut w, before, after, PLAIN).map_err(told)?;
+        outcomes[usize::from(settle(&mut w, &before, &after))] += 1;
+        recover(&mut w, &before, &after, PLAIN).map_err(told)?;
         if ended {
             break;
         }
@@ -191,21 +196,21 @@ fn lose_everywhere(setup: &Setup, leg: usize, dies: bool) -> Result<(), String> 
         w.open(CREATE).map_err(|e| told(e.to_string()))?;
         w.run(20_000);
         w.ambush = Some((n, leg));
-        story(&mut w, after);
+        story(&mut w, &after);
         let ended = w.ambush.take().is_some();
         w.wrong.take().map_or(Ok(()), Err).map_err(told)?;
         w.cut();
         if dies && !ended {
             // It goes on without it: it has taken Solo if it has served anything alone.
-            settle(&mut w, before, after);
+            settle(&mut w, &before, &after);
             if w.open(PLAIN).is_ok() {
                 w.read_all();
                 w.run(20_000);
             }
             w.cut();
         }
-        [A, B].into_iter().for_each(|leg| w.disk(leg).lost = false);
-        recover(&mut w, before, after, PLAIN).map_err(told)?;
+        (0..w.legs()).for_each(|leg| w.disk(leg).lost = false);
+        recover(&mut w, &before, &after, PLAIN).map_err(told)?;
         if ended {
             break;
         }
@@ -224,10 +229,10 @@ fn nothing_changes_before_the_command_and_all_of_it_is_served_after_it() {
     assert!(why.contains("its legs have room for 256 KiB"), "{why}");
     // A start before the command finds what was there.
     w.cut();
-    assert!(!settle(&mut w, before, after));
+    assert!(!settle(&mut w, &before, &after));
     w.open(PLAIN).expect("the records are where they were");
     w.read_all();
-    lengthen(&mut w, after);
+    lengthen(&mut w, &after);
     w.run(20_000);
     assert_eq!(grown(&w), None);
     w.admin(GROW).expect("both are longer");
@@ -235,7 +240,7 @@ fn nothing_changes_before_the_command_and_all_of_it_is_served_after_it() {
     assert!(why.contains("it is growing"), "{why}");
     w.run(20_000);
     assert_eq!(grown(&w), Some(ByteLen(512 << 10)));
-    take(&mut w, after);
+    take(&mut w, &after);
     written(&mut w, BEYOND, 20);
     w.read_all();
     w.run(20_000);
@@ -243,7 +248,7 @@ fn nothing_changes_before_the_command_and_all_of_it_is_served_after_it() {
     assert_eq!((w.counter("growths"), w.wrong.take()), (1, None));
     w.close();
     w.cut();
-    assert!(settle(&mut w, before, after));
+    assert!(settle(&mut w, &before, &after));
     w.open(PLAIN).expect("it keeps its size");
     w.read_all();
     assert_eq!(w.wrong, None);
@@ -256,7 +261,7 @@ fn a_mirror_that_is_not_whole_does_not_grow() {
     w.lose(B);
     let a = w.write(0, 4);
     w.wait(&[a]);
-    lengthen(&mut w, after);
+    lengthen(&mut w, &after);
     let why = w.admin(GROW).expect_err("one leg is out").to_string();
     assert!(why.contains("wait until it is healthy"), "{why}");
 }
@@ -266,7 +271,7 @@ fn a_leg_that_does_not_take_its_new_records_ends_the_growth() {
     for leg in [A, B] {
         let mut w = rested(Setup::small(72));
         let (_, after) = layouts(&w);
-        lengthen(&mut w, after);
+        lengthen(&mut w, &after);
         let end = after[leg].slots[0] / SECTOR;
         w.disk(leg).rejects.insert(end);
         w.admin(GROW).expect("both are longer");
@@ -285,12 +290,12 @@ fn a_leg_that_does_not_take_its_new_records_ends_the_growth() {
 fn only_the_shorter_leg_need_become_longer() {
     let mut w = rested(Setup::small(73));
     let (before, after) = layouts(&w);
-    lengthen(&mut w, after);
+    lengthen(&mut w, &after);
     w.admin(GROW).expect("both are longer");
     w.run(20_000);
-    take(&mut w, after);
+    take(&mut w, &after);
     // One of them grows on alone, in vain, then the other one.
-    let further = after.map(|layout| layout_of(&w, ByteLen(layout.leg.0 + MORE)));
+    let further = longer(&w, &after);
     w.lengthen(A, further[A].leg);
     assert!(w.admin(GROW).is_err());
     w.lengthen(B, further[B].leg);
@@ -319,7 +324,7 @@ fn a_cut_at_any_step_of_a_growth_leaves_it_as_it_was_or_grown() {
 fn a_leg_may_be_lost_at_any_step_of_a_growth() {
     for seed in seeds(2) {
         for (name, setup) in setups(seed) {
-            for (leg, dies) in [(A, false), (B, false), (A, true), (B, true)] {
+            for (leg, dies) in (0..setup.config.legs.len()).flat_map(|leg| [(leg, false), (leg, true)]) {
                 if let Err(wrong) = lose_everywhere(&setup, leg, dies) {
                     panic!("{name}, dies {dies}: {wrong}");
                 }
