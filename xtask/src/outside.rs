@@ -13,7 +13,7 @@ use std::process::Command;
 const MANIFEST: &str = "examples/own-policies/Cargo.toml";
 
 /// What is typed, and a word of what is printed.
-const COMMANDS: [(&str, &str); 14] = [
+const COMMANDS: [(&str, &str); 16] = [
     ("list 2q", "Johnson and Shasha"),
     ("list newest-first", "from 1 to 1000"),
     ("list policies", "lottery"),
@@ -29,6 +29,8 @@ const COMMANDS: [(&str, &str); 14] = [
     ("serve STACK --run true", ""),
     ("trace mrc mixed-zipf --gen requests=20000 --policy lru,2q --sizes 1000", "2q"),
     ("trace info examples/own-policies/sample.lab", "lab-log"),
+    ("list generators", "bursts"),
+    ("run STACK --trace bursts --gen requests=2000 --json", "\"bursts\""),
     ("--quiet verify cache --crash --seeds 40", "nothing wrong was found"),
     ("--quiet verify ssd-paged --crash --seeds 40", "nothing wrong was found"),
     ("--quiet verify ssd-tenants --crash --seeds 40", "nothing wrong was found"),

@@ -14,6 +14,7 @@ use nandu_stack::Built;
 use nandu_stack::load::WorkloadTable;
 use nandu_trace::Requests;
 use nandu_trace::fit::{Fit, FitError, FitReport};
+use nandu_trace::synth;
 use std::sync::{Arc, Mutex};
 
 /// A run that is ready to go.
@@ -214,7 +215,7 @@ pub fn on_room(
     let passes = load.repeat.unwrap_or_else(own);
     let workload = RunWorkload { passes, ..workload };
     within_bounds(&workload)?;
-    let renew = wanted.and_then(|wanted| renew(wanted, room, how, workload.trace.len(), Ok));
+    let renew = wanted.and_then(|wanted| renew(wanted, common.registry, room, how, workload.trace.len(), Ok));
     Ok(Made { workload, renew })
 }
 
@@ -225,12 +226,13 @@ const KEPT: u64 = 1 << 21;
 /// them counts; `requests` is how many the load itself has.
 fn renew(
     wanted: Wanted,
+    registry: &Registry,
     room: ByteLen,
     how: Fit,
     requests: u64,
     cut: impl Fn(Requests) -> Result<Requests, Failure> + Send + Sync + 'static,
 ) -> Option<Renew> {
-    let synth = source::generator(&wanted.name)?;
+    let synth = source::generator(&wanted.name, registry)?;
     let kept: Mutex<Vec<(u32, Requests)>> = Mutex::default();
     Some(Arc::new(move |turn| {
         let known = || kept.lock().expect("no holder panics").iter().find(|k| k.0 == turn).cloned();
@@ -510,14 +512,14 @@ fn own_workload(
 ) -> Result<Made, Failure> {
     let name = match (&table.generator, &table.trace) {
         (Some(generator), _) => {
-            nandu_trace::synth::by_name(generator)?;
+            synth::among(&synth::of(common.registry), generator)?;
             generator.clone()
         }
         (None, Some(file)) => opened.folder.join(file).display().to_string(),
         (None, None) => return Err(Failure::input("it has neither `trace` nor `generator`")),
     };
     // A trace file beside the stack may have the name of a generator.
-    let name = if table.generator.is_none() && source::generator(&name).is_some() {
+    let name = if table.generator.is_none() && source::generator(&name, common.registry).is_some() {
         format!("./{name}")
     } else {
         name
@@ -531,7 +533,7 @@ fn own_workload(
     let columns = table.columns.as_ref().map(|text| replay::columns(&columns_beside(text, &opened.folder)));
     let wanted = Wanted {
         name,
-        settings: settings(table),
+        settings: settings(table, common.registry),
         limit: table.number_ios,
         format: table.trace_format.clone(),
         columns: columns.transpose().map_err(|why| Failure::input(format!("columns: {why}")))?,
@@ -569,12 +571,12 @@ fn own_workload(
     }
     let workload = RunWorkload { pace, ..fitted(trace, room, how, None, common.console)? };
     within_bounds(&workload)?;
-    let renew = renew(wanted, room, how, workload.trace.len(), cut);
+    let renew = renew(wanted, common.registry, room, how, workload.trace.len(), cut);
     Ok(Made { workload, renew })
 }
 
 /// The generator's parameters in the words of a workload table.
-fn settings(table: &WorkloadTable) -> Vec<GenSetting> {
+fn settings(table: &WorkloadTable, registry: &Registry) -> Vec<GenSetting> {
     let mut out = Vec::new();
     let mut put = |key: &str, value: serde_json::Value| out.push(GenSetting { key: key.into(), value });
     let ratio = |num: u64, den: u64| format!("{num}/{den}").into();
@@ -582,7 +584,8 @@ fn settings(table: &WorkloadTable) -> Vec<GenSetting> {
         put("write", ratio(reads.den.saturating_sub(reads.num), reads.den));
     }
     // A generator is asked for more than it would make by itself; fewer are the first of those.
-    let own = table.generator.as_deref().and_then(source::generator).map(|synth| (synth.defaults)());
+    let synth = table.generator.as_deref().and_then(|name| source::generator(name, registry));
+    let own = synth.map(|synth| (synth.defaults)());
     let own = own.and_then(|defaults| defaults.get("requests").and_then(serde_json::Value::as_u64));
     let says = table.parameters.contains_key("requests");
     if let Some(n) = table.number_ios.filter(|&n| !says && own.is_some_and(|own| n > own)) {

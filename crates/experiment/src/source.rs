@@ -11,7 +11,7 @@ use nandu_trace::cache::Cache;
 use nandu_trace::fio_job::{self, FioJob};
 use nandu_trace::load::load_requests;
 use nandu_trace::requests::{Again, HELD_MOST, Remade, Streamed};
-use nandu_trace::synth::{SYNTHS, Synth};
+use nandu_trace::synth::{self, Synth};
 use nandu_trace::{Columns, LoadOptions, Meta, Record, Requests, Trace, formats, spool};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -101,13 +101,13 @@ pub struct Wanted {
 }
 
 /// The generator of this name. A file of the same name is meant by `./name`.
-pub fn generator(name: &str) -> Option<&'static Synth> {
-    SYNTHS.into_iter().find(|s| s.name == name)
+pub fn generator(name: &str, registry: &Registry) -> Option<&'static Synth> {
+    synth::among(&synth::of(registry), name).ok()
 }
 
 /// Reads a file or makes the requests of a generator; a long load is streamed.
 pub fn requests(wanted: &Wanted, registry: &Registry, console: Console) -> Result<Requests, Failure> {
-    if let Some(synth) = generator(&wanted.name) {
+    if let Some(synth) = generator(&wanted.name, registry) {
         return generated(synth, wanted, console);
     }
     let name = if wanted.name == STDIN { "standard input" } else { &wanted.name };
@@ -132,7 +132,7 @@ fn read_file(wanted: &Wanted, registry: &Registry, console: Console) -> Result<R
     let path = Path::new(&wanted.name);
     let stdin = wanted.name == STDIN;
     if !stdin && !path.exists() {
-        return Err(missing(&wanted.name));
+        return Err(missing(&wanted.name, registry));
     }
     if path.is_dir() {
         return Err(Failure::input(format!("{}: is a directory; name a trace file in it", wanted.name)));
@@ -245,8 +245,9 @@ fn cache() -> Option<Cache> {
 }
 
 /// There is nothing of this name: says what is near.
-fn missing(name: &str) -> Failure {
-    let generator = nearest(name, SYNTHS.map(|s| s.name)).map(|g| format!("the generator `{g}`"));
+fn missing(name: &str, registry: &Registry) -> Failure {
+    let generator =
+        nearest(name, synth::of(registry).iter().map(|s| s.name)).map(|g| format!("the generator `{g}`"));
     let near = generator.or_else(|| nearest_file(Path::new(name), &[]).map(|file| format!("`{file}`")));
     let hint = near.map_or_else(String::new, |n| format!("; did you mean {n}?"));
     Failure::input(format!("`{name}` is neither a trace file nor a generator{hint}"))
@@ -364,8 +365,13 @@ fn keep_within(
 }
 
 /// The parameters of the generator `name` that `settings` leave to the `room` of the device: on a larger one they give the same requests.
-pub fn kept_within(name: &str, settings: &[GenSetting], room: ByteLen) -> Vec<GenSetting> {
-    let Some(synth) = generator(name) else { return Vec::new() };
+pub fn kept_within(
+    name: &str,
+    settings: &[GenSetting],
+    room: ByteLen,
+    registry: &Registry,
+) -> Vec<GenSetting> {
+    let Some(synth) = generator(name, registry) else { return Vec::new() };
     let mut params: Map<String, Value> = settings.iter().map(|s| (s.key.clone(), s.value.clone())).collect();
     let given = params.clone();
     keep_within(&(synth.defaults)(), &mut params, Some(room), synth, Console::SILENT);

@@ -106,7 +106,7 @@ impl Question {
     ///
     /// # Errors
     /// There is none, it is wrong, or nothing is replayed.
-    pub fn read(asked: Asked) -> Result<Question, Failure> {
+    pub fn read(asked: Asked, registry: &Registry) -> Result<Question, Failure> {
         let path = Path::new(&asked.what);
         let shipped = BUILTIN.iter().find(|(name, _)| *name == asked.what && !path.is_file());
         let (text, name) = match shipped {
@@ -151,7 +151,7 @@ impl Question {
         let mut load = Replay::of(&file.load, &name)?;
         if let Some(Load::Named(trace)) = &mut load.trace {
             let beside = folder.join(trace.as_str());
-            if generator(trace).is_none() && beside.is_file() {
+            if generator(trace, registry).is_none() && beside.is_file() {
                 *trace = beside.display().to_string();
             }
         }

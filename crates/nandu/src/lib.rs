@@ -511,7 +511,75 @@ pub mod format {
     pub use nandu_trace::load::{LineParser, drive, reads_most};
 }
 
-/// Runs the whole program with the machines, policies and formats of `registry`, on the arguments of this process.
+/// Generators: requests that are made, by parameters and a seed.
+///
+/// Reads of one place after the other, in a file and a line:
+///
+/// ```
+/// use nandu::generator::{Record, Records, Synth, TraceError, defaults, read, schema};
+/// use nandu::units::Op;
+///
+/// /// Its parameters.
+/// #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// #[serde(default, deny_unknown_fields)]
+/// struct Walk {
+///     /// Requests to make.
+///     requests: u64,
+/// }
+///
+/// impl Default for Walk {
+///     fn default() -> Walk {
+///         Walk { requests: 1000 }
+///     }
+/// }
+///
+/// static SYNTH: Synth = Synth {
+///     name: "walk",
+///     summary: "reads of 4 KiB, one behind the other, a millisecond apart",
+///     published: "none",
+///     defaults: defaults::<Walk>,
+///     schema: schema::<Walk>,
+///     make: |parameters, _seed| Ok(Box::new(Steps { of: read::<Walk>("walk", parameters)?.requests, made: 0 })),
+/// };
+///
+/// #[derive(Clone, Debug)]
+/// struct Steps {
+///     of: u64,
+///     made: u64,
+/// }
+///
+/// impl Iterator for Steps {
+///     type Item = Record;
+///     fn next(&mut self) -> Option<Record> {
+///         let n = (self.made < self.of).then_some(self.made)?;
+///         self.made += 1;
+///         Record::new(n * 1_000_000, Op::Read, false, n * 8, 8, 0).ok()
+///     }
+/// }
+///
+/// impl Records for Steps {
+///     fn left(&self) -> u64 {
+///         self.of - self.made
+///     }
+///     fn boxed_clone(&self) -> Box<dyn Records> {
+///         Box::new(self.clone())
+///     }
+/// }
+///
+/// let registry = nandu::builtin().with(&SYNTH); // nandu run STACK --trace walk --gen requests=20
+/// let stack = "[export.data]\ndevice = \"disk\"\n[device.disk]\nkind = \"memory\"\nsize = \"16 MiB\"\n";
+/// let load = serde_json::json!({ "requests": 20 });
+/// let result = nandu::Experiment::with(&registry, stack)?.generate("walk", &load).run()?;
+/// assert_eq!(result.read.requests, 20);
+/// # Ok::<(), nandu::Failure>(())
+/// ```
+pub mod generator {
+    pub use nandu_trace::TraceError;
+    pub use nandu_trace::record::{MAX_END_SECTORS, MAX_TIME_NS, Record};
+    pub use nandu_trace::synth::{Records, Synth, defaults, read, schema};
+}
+
+/// Runs the whole program with the machines, policies, formats and generators of `registry`, on the arguments of this process.
 #[cfg(feature = "program")]
 pub fn main(registry: Registry) -> std::process::ExitCode {
     main_with(registry, std::env::args_os()).into()

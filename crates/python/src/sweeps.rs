@@ -53,7 +53,7 @@ impl Asked {
                 stack.source()
             }
         };
-        let question = Question::read(sweeps::Asked {
+        let asked = sweeps::Asked {
             what,
             stack,
             axis: self.axis,
@@ -69,7 +69,8 @@ impl Asked {
             replay: replay_of(trace, options)?,
             shard,
             threads: threads(self.jobs),
-        })?;
+        };
+        let question = Question::read(asked, &registry())?;
         Ok((question, Folders { out: self.out, from: self.from }))
     }
 }

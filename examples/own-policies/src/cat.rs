@@ -21,7 +21,8 @@ pub struct Config {}
 
 impl Declared for Config {
     const NAME: &'static str = "cat";
-    const SUMMARY: &'static str = "The block with the smallest u / (1 - u) x erases / age (cost, age, times).";
+    const SUMMARY: &'static str =
+        "The block with the smallest u / (1 - u) x erases / age (cost, age, times).";
     const SOURCE: &'static str = "Chiang and Chang, Journal of Systems and Software 1999";
 }
 
@@ -66,7 +67,15 @@ mod tests {
         let nobody = BlockId(u32::MAX);
         let choose = |erases: [u32; 3], busy: BlockId| {
             let (first, busy) = (BlockId(64), [busy, nobody, nobody]);
-            Cat.victim(PlaneView { invalid: &invalid, opened: &opened, erases: &erases, now: 100, pages: 20, first, busy })
+            Cat.victim(PlaneView {
+                invalid: &invalid,
+                opened: &opened,
+                erases: &erases,
+                now: 100,
+                pages: 20,
+                first,
+                busy,
+            })
         };
         assert_eq!(choose([9, 3, 0], nobody), Some(BlockId(65)));
         assert_eq!(choose([3, 9, 0], nobody), Some(BlockId(64)));

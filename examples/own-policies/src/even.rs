@@ -50,8 +50,14 @@ mod tests {
 
     #[test]
     fn a_small_tenant_has_as_many_spare_units_as_a_large_one() {
-        let space =
-            Space { units: 130, pages: 10, groups: 1, logical: 1000, sizes: vec![100, 900], weights: vec![1; 2] };
+        let space = Space {
+            units: 130,
+            pages: 10,
+            groups: 1,
+            logical: 1000,
+            sizes: vec![100, 900],
+            weights: vec![1; 2],
+        };
         assert_eq!(Even.shares(&space), [10 + 15, 90 + 15]);
     }
 

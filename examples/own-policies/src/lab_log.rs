@@ -7,7 +7,9 @@
 //!
 //! Our own, for the example; a line that begins with `#` says something and asks for nothing.
 
-use nandu::format::{Builder, Cursor, Fault, Format, Kind, Line, LineParser, Tried, Why, drive, no_note, reads_most};
+use nandu::format::{
+    Builder, Cursor, Fault, Format, Kind, Line, LineParser, Tried, Why, drive, no_note, reads_most,
+};
 use nandu::units::Op;
 
 /// The format.

@@ -1,5 +1,6 @@
 //! Policies that are no part of Nandu: one file each, and one line in [`registry`].
 
+pub mod bursts;
 pub mod cat;
 pub mod clock;
 pub mod even;
@@ -22,4 +23,5 @@ pub fn registry() -> Registry {
         .with(nandu::mapping::policy::<clock::Config>())
         .with(nandu::scheduler::policy::<lottery::Config>())
         .with(&lab_log::FORMAT)
+        .with(&bursts::SYNTH)
 }

@@ -10,7 +10,7 @@
 //! Cost: O(tenants) for a request. RAM: 2 bytes for a tenant.
 
 use nandu::Declared;
-use nandu::scheduler::{PendingRequests, Given, Next, Scheduler, SchedulerOptions, Weights};
+use nandu::scheduler::{Given, Next, PendingRequests, Scheduler, SchedulerOptions, Weights};
 use nandu::units::{Instant, Rng, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -11,8 +11,8 @@
 
 use nandu::Declared;
 use nandu::replacement::{
-    Arrival, Cause, Chain, GhostQueue, Hit, Line, List, Recall, Replacement, ReplacementOptions, Room, Victim,
-    each_once,
+    Arrival, Cause, Chain, GhostQueue, Hit, Line, List, Recall, Replacement, ReplacementOptions, Room,
+    Victim, each_once,
 };
 use nandu::units::{BuildError, Ratio, Violation};
 use schemars::JsonSchema;
@@ -141,16 +141,25 @@ mod tests {
     fn a_line_stays_when_it_was_asked_for_after_it_had_left() {
         let room = Room { blocks: 4, line: 1, fault: None };
         let mut policy = Config::default().build(room).expect("the options are good");
-        let lines: Vec<Line> = (0..4).map(|number| Line { number, cached: 1, blocks: 1, ..Line::default() }).collect();
+        let lines: Vec<Line> =
+            (0..4).map(|number| Line { number, cached: 1, blocks: 1, ..Line::default() }).collect();
         for slot in 0..4 {
             policy.insert(slot, &lines, Arrival::by(Cause::Read));
         }
-        assert_eq!(policy.victim(&lines, Recall::Nothing), Some(Victim::Whole(0)), "the oldest new line goes");
+        assert_eq!(
+            policy.victim(&lines, Recall::Nothing),
+            Some(Victim::Whole(0)),
+            "the oldest new line goes"
+        );
         let recall = policy.miss(0, Cause::Read);
         assert_eq!(recall, Recall::Once);
         policy.insert(0, &lines, Arrival { recall, ..Arrival::by(Cause::Read) });
         let gone: Vec<_> = (0..3).filter_map(|_| policy.victim(&lines, Recall::Nothing)).collect();
-        assert_eq!(gone, [Victim::Whole(1), Victim::Whole(2), Victim::Whole(0)], "A1in keeps its share of one line");
+        assert_eq!(
+            gone,
+            [Victim::Whole(1), Victim::Whole(2), Victim::Whole(0)],
+            "A1in keeps its share of one line"
+        );
     }
 
     /// The 2Q of `examples/python` is held against the same figures.
@@ -176,7 +185,8 @@ mod tests {
             threads: 1,
         };
         let curves = mrc::curves(load, &wanted.name, &asked).expect("curves").to_json();
-        let misses: Value = curves["points"].as_array().expect("points").iter().map(|p| p["misses"].clone()).collect();
+        let misses: Value =
+            curves["points"].as_array().expect("points").iter().map(|p| p["misses"].clone()).collect();
         assert_eq!(misses, want["2q"]);
     }
 }

@@ -78,7 +78,12 @@ fn setups(seed: u64) -> Vec<(&'static str, Setup)> {
     let mut slow = Setup::small(seed);
     slow.slow = 30;
     let slow = slow.hetero(|h| h.max_exposed_time = Span::from_ms(1));
-    vec![("mirror", Setup::small(seed)), ("three legs", Setup::small(seed).three()), ("soiled", soiled), ("hetero-mirror", slow)]
+    vec![
+        ("mirror", Setup::small(seed)),
+        ("three legs", Setup::small(seed).three()),
+        ("soiled", soiled),
+        ("hetero-mirror", slow),
+    ]
 }
 
 /// Writes, a growth with requests before and behind it, writes into what is new, a flush.

@@ -14,7 +14,7 @@ use nandu_base::registry::nearest;
 use nandu_trace::fit::Fit;
 use nandu_trace::record::MAX_END_SECTORS;
 use nandu_trace::stats::{Stats, StatsOptions, stats};
-use nandu_trace::synth::SYNTHS;
+use nandu_trace::synth;
 use nandu_trace::write::{Unsupported, WriteReport, write};
 use nandu_trace::{Format, Meta, Requests, formats};
 use serde::Serialize;
@@ -177,8 +177,8 @@ fn convert(args: &ConvertArgs, console: Console) -> Result<(), Failure> {
 }
 
 fn generate(args: &GenerateArgs, console: Console) -> Result<(), Failure> {
-    if source::generator(&args.name).is_none() {
-        let near = nearest(&args.name, SYNTHS.map(|s| s.name));
+    if source::generator(&args.name, crate::registry()).is_none() {
+        let near = nearest(&args.name, synth::of(crate::registry()).iter().map(|s| s.name));
         let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
         return Err(Failure::input(format!("unknown generator `{}`{hint}", args.name))
             .with_help("`nandu list generators` shows them"));

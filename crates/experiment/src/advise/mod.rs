@@ -675,7 +675,7 @@ fn together(advisor: &Advisor, tenants: &[(&str, Vec<&Replay>)]) -> Result<Strin
         let replay = loads[0];
         let quoted = |text: &str| toml::Value::String(text.into()).to_string();
         let name = replay.trace.as_ref().and_then(Source::name).unwrap_or_default();
-        let source = match generator(name) {
+        let source = match generator(name, &advisor.registry) {
             Some(_) => format!("generator = {}", quoted(name)),
             // Requests that were handed over have no file.
             None if name.is_empty() => {
@@ -708,7 +708,7 @@ fn together(advisor: &Advisor, tenants: &[(&str, Vec<&Replay>)]) -> Result<Strin
         text += &format!("fit = \"{}\"\n", replay.fit.unwrap_or(Fit::Compact).name());
         replay.closed.iter().for_each(|n| text += &format!("iodepth = {n}\n"));
         replay.time_scale.iter().for_each(|r| text += &format!("time_scale = \"{}/{}\"\n", r.num, r.den));
-        if generator(name).is_some() {
+        if generator(name, &advisor.registry).is_some() {
             text += &format!("seed = {}\n", seed_of(advisor.seed, place));
         }
         if !replay.settings.is_empty() {

@@ -10,7 +10,7 @@
 //! When all is done it begins again, as repeated runs do.
 
 use super::fixed::exponential;
-use super::{Source, Synth, defaults, read, schema};
+use super::{Records, Synth, defaults, read, schema};
 use crate::error::TraceError;
 use crate::record::{MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS, Record};
 use nandu_base::{ByteLen, Op, Rng, SECTOR, Span};
@@ -65,14 +65,14 @@ impl Default for Bonnie {
     }
 }
 
-fn make(params: &Value, seed: u64) -> Result<Source, TraceError> {
-    let p = if params.is_null() { Bonnie::default() } else { read::<Bonnie>(NAME, params)? };
+fn make(params: &Value, seed: u64) -> Result<Box<dyn Records>, TraceError> {
+    let p = read::<Bonnie>(NAME, params)?;
     check(&p).map_err(|(parameter, why)| TraceError::Parameter {
         generator: NAME,
         parameter: parameter.into(),
         why,
     })?;
-    Ok(Source::Bonnie(Box::new(Runs::new(p, seed))))
+    Ok(Box::new(Runs::new(p, seed)))
 }
 
 /// The first setting out of bounds: its name and what would be right.
@@ -149,11 +149,6 @@ impl Runs {
         }
     }
 
-    /// Requests still to come.
-    pub fn left(&self) -> u64 {
-        self.p.requests - self.made
-    }
-
     /// The next step: operation, first sector, length.
     fn step(&mut self) -> (Op, u64, u64) {
         if let Some((first, len)) = self.back.take() {
@@ -183,6 +178,15 @@ impl Runs {
                 (Op::Read, first, len)
             }
         }
+    }
+}
+
+impl Records for Runs {
+    fn left(&self) -> u64 {
+        self.p.requests - self.made
+    }
+    fn boxed_clone(&self) -> Box<dyn Records> {
+        Box::new(self.clone())
     }
 }
 

@@ -5,6 +5,7 @@
 //! evenly) and scattered over the space in pieces, with the start inside the grain aligned or on any sector. Each kind
 //! of draw has a random stream of its own, so changing the write share does not move the addresses.
 
+use super::Records;
 use super::cycle::{Cycle, CycleParams};
 use super::fixed::exponential;
 use super::zipf::{MAX_RANKS, Scatter, Zipf};
@@ -130,11 +131,6 @@ impl Mix {
         })
     }
 
-    /// Requests still to come.
-    pub fn left(&self) -> u64 {
-        self.p.requests - self.made
-    }
-
     fn gap(&mut self) -> u64 {
         let short = self.arrivals.chance(self.p.burst);
         let mean = if short { self.p.burst_interarrival.0 } else { self.long_gap_ns };
@@ -186,6 +182,15 @@ impl Mix {
         let within = if self.places.chance(self.p.aligned) { 0 } else { self.places.below(grain_sectors) };
         // At the end of the space a request moves back as a whole.
         (grain * grain_sectors + within).min(end - len)
+    }
+}
+
+impl Records for Mix {
+    fn left(&self) -> u64 {
+        self.p.requests - self.made
+    }
+    fn boxed_clone(&self) -> Box<dyn Records> {
+        Box::new(self.clone())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Seeded generators: stand-ins for traces that are not public, and plain loads.
 //!
-//! One file each, one line in [`SYNTHS`]. The same name, parameters and seed give the same records on every machine:
+//! One file each, one line in [`SYNTHS`]; those of other crates are entries of a registry as these are. The same name, parameters and seed give the same records on every machine:
 //! only integer arithmetic decides. Generated traces are marked [`Origin::StandIn`] and results say so.
 
 pub mod bonnie;
@@ -26,12 +26,13 @@ use crate::error::TraceError;
 use crate::record::Record;
 use crate::trace::{Arrival, ContentHash, ContentHasher, Meta, Origin, Trace};
 use mix::{Mix, MixParams};
-use nandu_base::Policy;
 use nandu_base::registry::Entry;
+use nandu_base::{Policy, Registry};
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::fmt;
 
 /// One generator.
 #[derive(Debug)]
@@ -46,16 +47,22 @@ pub struct Synth {
     pub defaults: fn() -> Value,
     /// JSON schema of its parameters.
     pub schema: fn() -> Schema,
-    make: fn(&Value, u64) -> Result<Source, TraceError>,
+    /// The records of these parameters, null for the defaults, and a seed.
+    pub make: fn(&Value, u64) -> Result<Box<dyn Records>, TraceError>,
 }
 
-/// Where the records come from.
-#[derive(Clone, Debug)]
-enum Source {
-    Mix(Box<Mix>),
-    Files(Box<small_files::Files>),
-    Phases(Box<two_phases::Phases>),
-    Bonnie(Box<bonnie::Runs>),
+/// Makes the records of a generator one by one, in order of time. Copies of it make the same.
+pub trait Records: Iterator<Item = Record> + fmt::Debug + Send + Sync {
+    /// Records still to come.
+    fn left(&self) -> u64;
+    /// One that goes on from here.
+    fn boxed_clone(&self) -> Box<dyn Records>;
+}
+
+impl Clone for Box<dyn Records> {
+    fn clone(&self) -> Box<dyn Records> {
+        self.boxed_clone()
+    }
 }
 
 /// Every generator.
@@ -82,18 +89,32 @@ pub static SYNTHS: [&Synth; 17] = [
 /// What registries call generators.
 pub const FAMILY: &str = "generator";
 
-/// The generators as entries of a registry.
+impl From<&'static Synth> for Entry {
+    fn from(synth: &'static Synth) -> Entry {
+        Entry::Policy(Policy {
+            family: FAMILY,
+            name: synth.name,
+            summary: synth.summary,
+            source: synth.published,
+            draws: &[],
+            schema: &synth.schema,
+            item: synth,
+        })
+    }
+}
+
+/// The generators of this crate as entries of a registry.
 pub fn policies() -> Entry {
-    let policy = |&synth: &&'static Synth| Policy {
-        family: FAMILY,
-        name: synth.name,
-        summary: synth.summary,
-        source: synth.published,
-        draws: &[],
-        schema: &synth.schema,
-        item: synth,
-    };
-    Entry::Policies(SYNTHS.iter().map(policy).collect())
+    let policies = SYNTHS.iter().filter_map(|&synth| match Entry::from(synth) {
+        Entry::Policy(policy) => Some(policy),
+        _ => None,
+    });
+    Entry::Policies(policies.collect())
+}
+
+/// The generators of a registry.
+pub fn of(registry: &Registry) -> Vec<&'static Synth> {
+    registry.policies(FAMILY).filter_map(|policy| policy.item.downcast_ref::<Synth>()).collect()
 }
 
 /// Parameters of a generator: a struct whose every field has a default and whose unknown fields are refused.
@@ -103,20 +124,29 @@ trait Params: DeserializeOwned + Serialize + JsonSchema + Default {
     fn mix(self) -> MixParams;
 }
 
-fn defaults<P: Serialize + Default>() -> Value {
+/// The defaults of parameters, for [`Synth::defaults`].
+pub fn defaults<P: Serialize + Default>() -> Value {
     serde_json::to_value(P::default()).expect("parameters are plain values")
 }
 
-fn schema<P: JsonSchema>() -> Schema {
+/// The schema of parameters, for [`Synth::schema`].
+pub fn schema<P: JsonSchema>() -> Schema {
     schemars::schema_for!(P)
 }
 
-fn make<P: Params>(params: &Value, seed: u64) -> Result<Source, TraceError> {
-    let params = if params.is_null() { P::default() } else { read::<P>(P::NAME, params)? };
-    Ok(Source::Mix(Box::new(Mix::new(P::NAME, params.mix(), seed)?)))
+fn make<P: Params>(params: &Value, seed: u64) -> Result<Box<dyn Records>, TraceError> {
+    let params = read::<P>(P::NAME, params)?;
+    Ok(Box::new(Mix::new(P::NAME, params.mix(), seed)?))
 }
 
-fn read<P: DeserializeOwned>(generator: &'static str, params: &Value) -> Result<P, TraceError> {
+/// Parameters of `generator` from a table of the fields to change, or null for the defaults.
+///
+/// # Errors
+/// [`TraceError::Parameter`]: an unknown field, a value that is none of its kind.
+pub fn read<P: DeserializeOwned + Default>(generator: &'static str, params: &Value) -> Result<P, TraceError> {
+    if params.is_null() {
+        return Ok(P::default());
+    }
     P::deserialize(params).map_err(|e| {
         let (parameter, why) =
             wrong_parameter::<P>(params).unwrap_or_else(|| ("parameters".into(), e.to_string()));
@@ -146,10 +176,18 @@ fn wrong_parameter<P: DeserializeOwned>(params: &Value) -> Option<(String, Strin
 /// # Errors
 /// [`TraceError::UnknownName`] with the names that exist.
 pub fn by_name(name: &str) -> Result<&'static Synth, TraceError> {
-    SYNTHS.into_iter().find(|s| s.name == name).ok_or_else(|| TraceError::UnknownName {
-        what: "generator",
+    among(&SYNTHS, name)
+}
+
+/// The one of `synths` of this name.
+///
+/// # Errors
+/// As [`by_name`].
+pub fn among(synths: &[&'static Synth], name: &str) -> Result<&'static Synth, TraceError> {
+    synths.iter().copied().find(|s| s.name == name).ok_or_else(|| TraceError::UnknownName {
+        what: FAMILY,
         name: name.into(),
-        known: SYNTHS.map(|s| s.name).join(", "),
+        known: synths.iter().map(|s| s.name).collect::<Vec<_>>().join(", "),
     })
 }
 
@@ -176,7 +214,7 @@ impl Synth {
 pub struct Generator {
     synth: &'static Synth,
     seed: u64,
-    source: Source,
+    source: Box<dyn Records>,
 }
 
 impl Iterator for Generator {
@@ -184,22 +222,11 @@ impl Iterator for Generator {
 
     #[inline]
     fn next(&mut self) -> Option<Record> {
-        match &mut self.source {
-            Source::Mix(mix) => mix.next(),
-            Source::Files(files) => files.next(),
-            Source::Phases(phases) => phases.next(),
-            Source::Bonnie(runs) => runs.next(),
-        }
+        self.source.next()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = match &self.source {
-            Source::Mix(mix) => mix.left(),
-            Source::Files(files) => files.left(),
-            Source::Phases(phases) => phases.left(),
-            Source::Bonnie(runs) => runs.left(),
-        };
-        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let left = usize::try_from(self.source.left()).unwrap_or(usize::MAX);
         (left, Some(left))
     }
 }

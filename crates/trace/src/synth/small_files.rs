@@ -13,7 +13,7 @@
 //! Cost: 8 bytes for each file that is there.
 
 use super::fixed::exponential;
-use super::{Source, Synth, defaults, read, schema};
+use super::{Records, Synth, defaults, read, schema};
 use crate::error::TraceError;
 use crate::record::{MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS, Record};
 use nandu_base::{ByteLen, Op, Ratio, Rng, SECTOR, Span};
@@ -74,14 +74,14 @@ impl Default for SmallFiles {
     }
 }
 
-fn make(params: &Value, seed: u64) -> Result<Source, TraceError> {
-    let p = if params.is_null() { SmallFiles::default() } else { read::<SmallFiles>(NAME, params)? };
+fn make(params: &Value, seed: u64) -> Result<Box<dyn Records>, TraceError> {
+    let p = read::<SmallFiles>(NAME, params)?;
     check(&p).map_err(|(parameter, why)| TraceError::Parameter {
         generator: NAME,
         parameter: parameter.into(),
         why,
     })?;
-    Ok(Source::Files(Box::new(Files::new(p, seed))))
+    Ok(Box::new(Files::new(p, seed)))
 }
 
 /// The first setting out of bounds: its name and what would be right.
@@ -153,11 +153,6 @@ impl Files {
         }
     }
 
-    /// Requests still to come.
-    pub fn left(&self) -> u64 {
-        self.p.requests - self.made
-    }
-
     /// The place of a new file: behind the newest, or at the start when the part ends. Files in its way are gone.
     fn new_file(&mut self, stream: usize) -> (u32, u32) {
         let align = self.p.align.0 / SECTOR;
@@ -184,6 +179,15 @@ impl Files {
         let file = (first as u32, len as u32);
         files.push_back(file);
         file
+    }
+}
+
+impl Records for Files {
+    fn left(&self) -> u64 {
+        self.p.requests - self.made
+    }
+    fn boxed_clone(&self) -> Box<dyn Records> {
+        Box::new(self.clone())
     }
 }
 

@@ -10,7 +10,7 @@
 //! Not a stand-in for any published trace. Cost: 16 bytes for each open neighbourhood.
 
 use super::fixed::exponential;
-use super::{Source, Synth, defaults, read, schema};
+use super::{Records, Synth, defaults, read, schema};
 use crate::error::TraceError;
 use crate::record::{MAX_END_SECTORS, MAX_TIME_NS, Record};
 use nandu_base::{ByteLen, Op, Rng, SECTOR, Span};
@@ -65,14 +65,14 @@ impl Default for TwoPhases {
     }
 }
 
-fn make(params: &Value, seed: u64) -> Result<Source, TraceError> {
-    let p = if params.is_null() { TwoPhases::default() } else { read::<TwoPhases>(NAME, params)? };
+fn make(params: &Value, seed: u64) -> Result<Box<dyn Records>, TraceError> {
+    let p = read::<TwoPhases>(NAME, params)?;
     check(&p).map_err(|(parameter, why)| TraceError::Parameter {
         generator: NAME,
         parameter: parameter.into(),
         why,
     })?;
-    Ok(Source::Phases(Box::new(Phases::new(p, seed))))
+    Ok(Box::new(Phases::new(p, seed)))
 }
 
 /// The first setting out of bounds: its name and what would be right.
@@ -139,11 +139,6 @@ impl Phases {
         }
     }
 
-    /// Requests still to come.
-    pub fn left(&self) -> u64 {
-        self.p.requests - self.made
-    }
-
     /// The next page of one of the open neighbourhoods.
     fn near(&mut self) -> u64 {
         let at = self.places.below(self.p.open) as usize;
@@ -163,6 +158,15 @@ impl Phases {
         let neighbourhood =
             (u128::from(rank) * u128::from(self.neighbourhoods) / u128::from(self.p.again)) as u64;
         neighbourhood * self.pages + rank % self.pages
+    }
+}
+
+impl Records for Phases {
+    fn left(&self) -> u64 {
+        self.p.requests - self.made
+    }
+    fn boxed_clone(&self) -> Box<dyn Records> {
+        Box::new(self.clone())
     }
 }
 

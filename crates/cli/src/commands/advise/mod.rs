@@ -73,7 +73,7 @@ fn asked(args: &AdviseArgs) -> Asked {
 /// One trace: a generator has settings, a file a format.
 fn replay(args: &AdviseArgs, name: &str) -> Replay {
     let read = &args.read;
-    let made = generator(name).is_some();
+    let made = generator(name, crate::registry()).is_some();
     Replay {
         trace: Some(name.into()),
         settings: if made { read.settings.clone() } else { Vec::new() },

@@ -20,7 +20,7 @@ use nandu_base::registry::nearest;
 use nandu_device::hdd::HddProfile;
 use nandu_device::nand::Profile;
 use nandu_stack::Stack;
-use nandu_trace::synth::{SYNTHS, Synth};
+use nandu_trace::synth::{self, Synth};
 use serde_json::{Map, Value, json};
 
 /// Every list in the order in which all are shown. `traces` is generators and formats together.
@@ -167,7 +167,7 @@ fn devices() -> Table {
 
 /// What the options of devices choose among.
 fn listed_policies() -> impl Iterator<Item = &'static Policy> {
-    let listed_apart = [nandu_trace::formats::FAMILY, nandu_trace::synth::FAMILY];
+    let listed_apart = [nandu_trace::formats::FAMILY, synth::FAMILY];
     registry().all_policies().iter().filter(move |policy| !listed_apart.contains(&policy.family))
 }
 
@@ -228,12 +228,12 @@ fn disk_profiles() -> Table {
 /// Each generator with its parameters and their defaults.
 fn generators() -> String {
     let mut table = Table::new(["<generator", "<what it is"]);
-    for synth in SYNTHS {
+    for synth in synth::of(registry()) {
         table.row([synth.name.into(), synth.summary.into()]);
     }
     let mut text = table.to_string();
     text.push_str("\nparameters, set by --gen KEY=VALUE:\n");
-    for synth in SYNTHS {
+    for synth in synth::of(registry()) {
         let schema = (synth.schema)().to_value();
         let pairs: Vec<String> = parameters(synth)
             .iter()
@@ -324,7 +324,7 @@ fn as_json(what: Listed) -> Value {
                 })
             }))
             .collect(),
-        Listed::Generators | Listed::Traces => SYNTHS
+        Listed::Generators | Listed::Traces => synth::of(registry())
             .iter()
             .map(|s| {
                 json!({

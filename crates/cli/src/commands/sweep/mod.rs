@@ -74,7 +74,7 @@ fn prepare(args: &SweepArgs, console: Console) -> Result<Prepared, Failure> {
         shard: args.shard,
         threads: args.jobs.unwrap_or_else(parallel::cores),
     };
-    let question = Question::read(asked)?;
+    let question = Question::read(asked, crate::registry())?;
     let outputs = outputs(args);
     let outputs: Vec<(&Path, Kind)> = outputs.iter().map(|(path, kind)| (path.as_path(), *kind)).collect();
     let inputs = question.inputs();
@@ -254,7 +254,7 @@ fn winning_stack(prepared: &Prepared, outcome: &Outcome) -> Result<Option<String
     // The winner may be larger than the point that the requests were laid onto.
     let mut replay = prepared.replay.clone();
     if let (Some(name), None) = (replay.trace.as_ref().and_then(Load::name), replay.fit) {
-        let kept = source::kept_within(name, &replay.settings, ByteLen(room));
+        let kept = source::kept_within(name, &replay.settings, ByteLen(room), crate::registry());
         replay.settings.extend(kept);
     }
     let comment = format!(

@@ -24,7 +24,7 @@ impl Session<'_> {
     }
 
     fn do_chore(&mut self, array: u32, admin: Admin) -> Result<bool, Broken> {
-        let result = self.engine.admin(array, admin);
+        let result = self.engine.admin(array, admin.clone());
         let now = self.engine.now();
         self.engine.sink().note(now, || format!("operator: {admin:?}: {result:?}"));
         self.tally.chores += u64::from(result.is_ok());
