@@ -8,9 +8,14 @@ use std::collections::BTreeMap;
 const BLOCK: u64 = 4096;
 
 fn text(options: &str) -> String {
+    text_on(options, "4 MiB")
+}
+
+/// On a disk of this size.
+fn text_on(options: &str, size: &str) -> String {
     format!(
         "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"disk\"\nsize = \"256 KiB\"\n\
-         {options}\n\n[device.disk]\nkind = \"memory\"\nsize = \"4 MiB\"\nlatency = \"100 us\"\n"
+         {options}\n\n[device.disk]\nkind = \"memory\"\nsize = {size:?}\nlatency = \"100 us\"\n"
     )
 }
 
@@ -217,7 +222,7 @@ fn a_fill_is_no_longer_than_it_may_be() {
 /// The last segment of a device may be short: nothing behind the end is read.
 #[test]
 fn the_last_segment_ends_with_the_device() {
-    let text = text(SEGMENTS).replace("size = \"4 MiB\"", "size = \"4116 KiB\"");
+    let text = text_on(SEGMENTS, "4116 KiB");
     let mut bed = Testbed::new(&text, &builtin(), BuildOptions::default()).expect("the stack can be built");
     bed.go(Op::Read, 1028 * BLOCK, BLOCK);
     assert_eq!(below(&bed), (1, 5 * BLOCK));

@@ -615,7 +615,7 @@ mod tests {
                 return Step::FinishAt(id, cx.now + Span(500));
             }
             self.waits.push(id);
-            cx.wake(TimerKey(0), cx.now + Span(100));
+            cx.wake_at(TimerKey(0), cx.now + Span(100));
             Step::Idle
         }
 

@@ -11,6 +11,11 @@ const PLAIN: OpenOptions = OpenOptions { create: false, alone: false, assume_cle
 
 /// Rings so small that everything wraps, behind `fault` where `losses` says how they are lost, before a disk that keeps what it has answered.
 fn stack(rings: &[&str], options: &str, losses: &str) -> String {
+    stack_in("writethrough", rings, options, losses)
+}
+
+/// The same in a mode of the cache.
+fn stack_in(mode: &str, rings: &[&str], options: &str, losses: &str) -> String {
     let ring = |name: &&str| {
         let below =
             format!("[device.{name}-flash]\nkind = \"memory\"\nsize = \"352 KiB\"\nlatency = \"50 us\"\n");
@@ -18,7 +23,7 @@ fn stack(rings: &[&str], options: &str, losses: &str) -> String {
     };
     let named: String = rings.iter().map(|name| format!("{name} = \"{name}\"\n")).collect();
     format!(
-        "[export.data]\ndevice = \"hybrid\"\n[device.hybrid]\nkind = \"hybrid\"\ncache_mode = \"writethrough\"\ndisk = \"disk\"\n\
+        "[export.data]\ndevice = \"hybrid\"\n[device.hybrid]\nkind = \"hybrid\"\ncache_mode = {mode:?}\ndisk = \"disk\"\n\
          erase_unit = \"32 KiB\"\ndram_size = \"64 KiB\"\npromote = \"always\"\nread_bypass = 0\n{named}{options}\n\
          [device.disk]\nkind = \"memory\"\nsize = \"2 MiB\"\nlatency = \"500 us\"\n{}",
         rings.iter().map(ring).collect::<String>()
@@ -421,7 +426,7 @@ fn a_blank_ring_is_taken_where_an_operator_says_so_and_a_strange_one_is_not() {
 #[test]
 fn the_mode_of_a_set_does_not_change() {
     let through = stack(&["slc"], "", "");
-    let back = through.replace("writethrough", "writeback");
+    let back = stack_in("writeback", &["slc"], "", "");
     for (made, other) in [(&through, &back), (&back, &through)] {
         let new =
             |text: &str| Testbed::new(text, &builtin(), BuildOptions::default()).expect("it is well formed");

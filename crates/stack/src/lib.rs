@@ -1,4 +1,4 @@
-//! Stacks: the typed stack file, the registry of all machines Nandu ships, and the [graph](nandu_graph) that runs them.
+//! Stacks: the typed stack file, the registry of all machines Nandu ships, and the [graph] that runs them.
 //!
 //! [`StackFile`] reads and checks a file, [`Stack`] is the result and builds the machines, [`Graph`] runs them.
 //!

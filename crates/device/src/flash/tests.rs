@@ -142,17 +142,25 @@ fn a_torn_page_is_unreadable_and_what_follows_it_is_known_after_a_start() {
 }
 
 /// Two dies; four blocks with one bit in a cell, then four with two: units of 4 and of 8 pages.
-const AREAS: &str = "profile = \"mlc-2019\"\ndies = 2\npages_per_block = 4
-areas = [{ name = \"slc\", blocks_per_die = 4, bits_per_cell = 1 }, { name = \"mlc\", blocks_per_die = 4 }]";
+fn areas(bits: u32, second: &str) -> String {
+    format!(
+        "profile = \"mlc-2019\"\ndies = 2\npages_per_block = 4\n\
+         areas = [{{ name = \"slc\", blocks_per_die = 4, bits_per_cell = {bits} }}, {{ name = {second:?}, blocks_per_die = 4 }}]"
+    )
+}
+
+fn slc_and_mlc() -> String {
+    areas(1, "mlc")
+}
 
 #[test]
 fn areas_have_erase_units_of_their_own() {
-    let limits = build(AREAS).expect("the options build").limits().clone();
+    let limits = build(&slc_and_mlc()).expect("the options build").limits().clone();
     let shown: Vec<_> = limits.areas.iter().map(|a| (a.name.as_str(), a.offset.0, a.len.0)).collect();
     assert_eq!(shown, [("slc", 0, 16 * 4096), ("mlc", 16 * 4096, 32 * 4096)]);
     assert_eq!(limits.areas.iter().map(|a| a.erase_unit.0 / 4096).collect::<Vec<_>>(), [4, 8]);
     assert_eq!((limits.erase_unit, limits.capacity.0), (Some(ByteLen(4 * 4096)), 48 * 4096));
-    let mut b = flash(AREAS);
+    let mut b = flash(&slc_and_mlc());
     // The last pages of the one area and the first of the other: two units, both in order.
     assert!(go(&mut b, Op::Write, 12, 7, 9).0.is_ok());
     assert_eq!(go(&mut b, Op::Write, 17, 1, 1).0, Err(ErrorKind::NotErased));
@@ -168,7 +176,7 @@ fn areas_have_erase_units_of_their_own() {
 
 #[test]
 fn areas_wait_for_each_other() {
-    let mut b = flash(AREAS);
+    let mut b = flash(&slc_and_mlc());
     go(&mut b, Op::Write, 0, 1, 1).0.expect("a fresh unit");
     b.run_until(Instant(1_000_000));
     let erased = go(&mut b, Op::Reset, 16, 8, 0).0.expect("a whole unit");
@@ -183,7 +191,7 @@ fn areas_wait_for_each_other() {
 
 #[test]
 fn what_is_drawn_is_what_the_dies_did() {
-    let mut b = flash(AREAS);
+    let mut b = flash(&slc_and_mlc());
     go(&mut b, Op::Write, 0, 4, 1).0.expect("a fresh unit");
     go(&mut b, Op::Write, 16, 3, 1).0.expect("a fresh unit");
     go(&mut b, Op::Reset, 0, 4, 0).0.expect("a whole unit");
@@ -201,7 +209,7 @@ fn what_is_drawn_is_what_the_dies_did() {
 /// A request of an area is no longer than its erase unit, whole blocks of the chip, and than what the chip takes.
 #[test]
 fn an_area_takes_requests_of_one_of_its_units() {
-    let chip = build(AREAS).expect("the options build");
+    let chip = build(&slc_and_mlc()).expect("the options build");
     let longest = |below: &Limits, area: &str| {
         let area: super::flash_area::FlashAreaConfig =
             toml::from_str(&format!("below = \"chip\"\narea = \"{area}\"")).expect("the options parse");
@@ -217,8 +225,8 @@ fn an_area_takes_requests_of_one_of_its_units() {
 #[test]
 fn areas_are_said_once_and_by_name() {
     let refused = |options: &str| build(options).err().expect("refused").key;
-    assert_eq!(refused(&format!("{AREAS}\nbits_per_cell = 1")), Some("bits_per_cell"));
-    assert_eq!(refused(&format!("{AREAS}\nblocks_per_die = 4")), Some("blocks_per_die"));
-    assert_eq!(refused(&AREAS.replace("\"mlc\", blocks", "\"slc\", blocks")), Some("areas"));
-    assert_eq!(refused(&AREAS.replace("bits_per_cell = 1", "bits_per_cell = 3")), Some("bits_per_cell"));
+    assert_eq!(refused(&(slc_and_mlc() + "\nbits_per_cell = 1")), Some("bits_per_cell"));
+    assert_eq!(refused(&(slc_and_mlc() + "\nblocks_per_die = 4")), Some("blocks_per_die"));
+    assert_eq!(refused(&areas(1, "slc")), Some("areas"));
+    assert_eq!(refused(&areas(3, "mlc")), Some("bits_per_cell"));
 }

@@ -60,8 +60,7 @@ fn by_rule_as_by_tables(precondition: Precondition) {
             let later = Span(rng.below(600_000));
             let ends = [&mut lazy, &mut full].map(|bench| {
                 bench.pass(later);
-                let end = bench.issue(op, sector, count, payload, Flags::NONE);
-                end
+                bench.issue(op, sector, count, payload, Flags::NONE)
             });
             assert_eq!(ends[0], ends[1], "seed {seed}, turn {turn}");
             if turn % 100 == 0 {
