@@ -18,6 +18,7 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("dftl", include_str!("../stacks/dftl.toml")),
     ("cftl", include_str!("../stacks/cftl.toml")),
     ("tpftl", include_str!("../stacks/tpftl.toml")),
+    ("sftl", include_str!("../stacks/sftl.toml")),
     ("tpc-ftl", include_str!("../stacks/tpc-ftl.toml")),
     ("block-map", include_str!("../stacks/block-map.toml")),
     ("bast", include_str!("../stacks/bast.toml")),

@@ -11,7 +11,7 @@ use nandu_ftl::log_block::{BastConfig, BlockMapConfig, FastConfig, LogBlockOptio
 use nandu_ftl::map_area::MapNeeds;
 use nandu_ftl::mapping::{
     CftlConfig, DataProgram, DftlConfig, EvictionWrite, Given, MapOptions, MapShape, Mapping, PageMapConfig,
-    PagedOptions, TpcConfig, TpftlConfig,
+    PagedOptions, SftlConfig, TpcConfig, TpftlConfig,
 };
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -33,7 +33,7 @@ impl Family for Maps {
 }
 
 /// The maps of this project.
-pub static POLICIES: [Policy; 8] = [
+pub static POLICIES: [Policy; 9] = [
     policy::<PageMapConfig>(),
     policy::<DftlConfig>(),
     log_block_policy::<BlockMapConfig>(),
@@ -41,6 +41,7 @@ pub static POLICIES: [Policy; 8] = [
     log_block_policy::<FastConfig>(),
     policy::<CftlConfig>(),
     policy::<TpftlConfig>(),
+    policy::<SftlConfig>(),
     policy::<TpcConfig>(),
 ];
 

@@ -60,7 +60,7 @@ const PAGED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nb
                      page_size = \"512 B\"\nspare_factor = 0.5\n";
 
 /// Each demand-paged map with a cache that is far too small.
-const MAPS: [&str; 8] = [
+const MAPS: [&str; 9] = [
     "mapping = { kind = \"dftl\", cmt_size = 64 }\n",
     "mapping = { kind = \"tpc-ftl\", cmt_size = 1048, delayed_read = false, clean_first_window = 1, gc_batch = 5, data_program = \"at-once\" }\n",
     "mapping = { kind = \"tpc-ftl\", cmt_size = 1048 }\n",
@@ -72,6 +72,7 @@ const MAPS: [&str; 8] = [
     // Blocks that are read a little are gathered; parts of pages cost nothing more.
     "mapping = { kind = \"cftl\", cmt_size = 100, switching = { kind = \"by-access\", reads = 1, writes = 2, pages = 2 } }\n\
      partial_write = \"uncharged\"\n",
+    "mapping = { kind = \"sftl\", cmt_size = 1100 }\n",
 ];
 
 fn paged(map: usize) -> String {
@@ -451,6 +452,7 @@ fn every_planted_fault_is_found() {
         let toml = match plant.name {
             "ssd.prices-at-issue" => paged(0),
             "ssd.gathered-although-written" => paged(7),
+            "ssd.map-buffer-forgotten" => paged(8),
             "ssd.map-slot-persisted" => format!("{}checkpoint_interval = 2\n", paged(2)),
             name if name.starts_with("ssd.map-") => paged(2),
             "ssd.worn-block-used" => format!("{TINY}wear = {{ endurance = 3 }}\n"),
@@ -481,6 +483,7 @@ fn a_filled_drive_with_a_cache_far_too_small_finishes() {
         "kind = \"dftl\", cmt_size = 64, gc_batch = 1",
         "kind = \"cftl\", cmt_size = 64, gc_batch = 1",
         "kind = \"tpftl\", cmt_size = 64, gc_batch = 1",
+        "kind = \"sftl\", cmt_size = 600, gc_batch = 1",
         "kind = \"tpc-ftl\", cmt_size = 524, gc_batch = 1",
         "kind = \"tpc-ftl\", cmt_size = 524, delayed_read = false",
     ];

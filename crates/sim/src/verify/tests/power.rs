@@ -5,10 +5,11 @@
 
 use crate::verify::{Shape, VerifyOptions, VerifyReport, verify};
 
-const STACKS: [(&str, &str); 6] = [
+const STACKS: [(&str, &str); 7] = [
     ("dftl", include_str!("power/dftl.toml")),
     ("cftl", include_str!("power/cftl.toml")),
     ("tpftl", include_str!("power/tpftl.toml")),
+    ("sftl", include_str!("power/sftl.toml")),
     ("tpc, at collection", include_str!("power/tpc-at-collection.toml")),
     ("tpc, at read", include_str!("power/tpc-at-read.toml")),
     ("tpc without delay", include_str!("power/tpc-no-delay.toml")),
