@@ -541,10 +541,10 @@ impl Draft<'_> {
         }
         // A generator of its own: what else a seed draws stays as it was.
         let mut other = self.rng.fork(52);
-        if !matches!(self.drive, Drive::Gathers | Drive::DelayedReads) && other.below(6) == 0 {
+        if !matches!(self.drive, Drive::Gathers | Drive::DelayedReads) && other.below(4) == 0 {
             // Room for one to four plain translation pages, and for some changes.
             let ram = (page + 8) * other.between(1, 4) + other.below(100);
-            let share = *other.pick(&["0", "1/8", "1/2"]);
+            let share = *other.pick(&["0", "1/8", "1/2", "1/2"]);
             return Some(format!(
                 "{{ kind = \"sftl\", cmt_size = {ram}, dirty_buffer_share = \"{share}\", {common} }}"
             ));
