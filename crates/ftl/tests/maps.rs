@@ -3,9 +3,9 @@
 use nandu_base::{BuildError, ByteLen, Ratio};
 use nandu_ftl::mapping::conformance::{self, BLOCK, World, shape};
 use nandu_ftl::mapping::{
-    Cftl, CftlConfig, CleanFirst, Dftl, DftlConfig, Given, Invalidation, InvalidationConfig, MapOps,
-    MapOptions, Mapping, PageMap, PageMapConfig, PagedOptions, Sftl, SftlConfig, SftlSettings,
-    SwitchSettings, SwitchingConfig, Tpc, TpcConfig, TpcSettings, Tpftl, TpftlConfig,
+    Cftl, CftlConfig, CleanFirst, Dftl, DftlConfig, Given, Invalidation, InvalidationConfig, Leaftl,
+    LeaftlConfig, MapOps, MapOptions, Mapping, PageMap, PageMapConfig, PagedOptions, Sftl, SftlConfig,
+    SwitchSettings, SwitchingConfig, Tpc, TpcConfig, TpcSettings, Tpftl, TpftlConfig, WholeSettings,
 };
 use nandu_ftl::{Lpn, Ppn};
 use proptest::prelude::*;
@@ -20,6 +20,9 @@ fn every_map_by_its_options() {
             let paged = paged(ram);
             conformance::run(&DftlConfig { paged, protected_share: Ratio::new(seed % 4, 4) }, seed);
             conformance::run(&TpftlConfig { paged }, seed);
+            if ram > 88 {
+                conformance::run(&LeaftlConfig { paged }, seed);
+            }
             conformance::run(&SftlConfig { paged, dirty_buffer_share: Ratio::new(seed % 3, 4) }, seed);
             let switching = SwitchingConfig::ByAccess { reads: 2, writes: 1, pages: 1 };
             let switching = if seed % 2 == 0 { SwitchingConfig::Never } else { switching };
@@ -142,8 +145,14 @@ proptest! {
 
     #[test]
     fn sftl(turns in turns(), pages in 1u64..5, buffer in 0u64..9, is_owned in any::<bool>()) {
-        let settings = SftlSettings { ram: 40 * pages + 8 * buffer, buffer, forgets_buffer: false };
+        let settings = WholeSettings { ram: 40 * pages + 8 * buffer, buffer, forgets_buffer: false };
         conformance::turns(Sftl::new(shape(is_owned), settings), &turns);
+    }
+
+    #[test]
+    fn leaftl(turns in turns(), ram in 88u64..400, is_owned in any::<bool>()) {
+        let settings = WholeSettings { ram, buffer: 0, forgets_buffer: false };
+        conformance::turns(Leaftl::new(shape(is_owned), settings), &turns);
     }
 
     #[test]
@@ -217,7 +226,7 @@ fn a_skipped_fill_is_found() {
 #[test]
 #[should_panic(expected = "lookup of 1")]
 fn a_forgotten_buffer_is_found() {
-    let settings = SftlSettings { ram: 56, buffer: 2, forgets_buffer: true };
+    let settings = WholeSettings { ram: 56, buffer: 2, forgets_buffer: true };
     // Write 1, let its translation page go, read a neighbour, look 1 up.
     let mut world = World::new(Sftl::new(shape(false), settings));
     for lpn in [1, 8, 2] {

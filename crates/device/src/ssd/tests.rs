@@ -60,7 +60,7 @@ const PAGED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nb
                      page_size = \"512 B\"\nspare_factor = 0.5\n";
 
 /// Each demand-paged map with a cache that is far too small.
-const MAPS: [&str; 9] = [
+const MAPS: [&str; 10] = [
     "mapping = { kind = \"dftl\", cmt_size = 64 }\n",
     "mapping = { kind = \"tpc-ftl\", cmt_size = 1048, delayed_read = false, clean_first_window = 1, gc_batch = 5, data_program = \"at-once\" }\n",
     "mapping = { kind = \"tpc-ftl\", cmt_size = 1048 }\n",
@@ -73,6 +73,7 @@ const MAPS: [&str; 9] = [
     "mapping = { kind = \"cftl\", cmt_size = 100, switching = { kind = \"by-access\", reads = 1, writes = 2, pages = 2 } }\n\
      partial_write = \"uncharged\"\n",
     "mapping = { kind = \"sftl\", cmt_size = 1100 }\n",
+    "mapping = { kind = \"leaftl\", cmt_size = 1200 }\n",
 ];
 
 fn paged(map: usize) -> String {
@@ -484,6 +485,7 @@ fn a_filled_drive_with_a_cache_far_too_small_finishes() {
         "kind = \"cftl\", cmt_size = 64, gc_batch = 1",
         "kind = \"tpftl\", cmt_size = 64, gc_batch = 1",
         "kind = \"sftl\", cmt_size = 600, gc_batch = 1",
+        "kind = \"leaftl\", cmt_size = 1200, gc_batch = 1",
         "kind = \"tpc-ftl\", cmt_size = 524, gc_batch = 1",
         "kind = \"tpc-ftl\", cmt_size = 524, delayed_read = false",
     ];

@@ -73,7 +73,7 @@ fn an_erase_waits_for_trim_records_in_flight() {
 fn a_start_from_a_checkpoint_reads_a_fraction() {
     let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 512\npages_per_block = 64\n\
                  spare_factor = 0.2\n";
-    for map in ["dftl", "cftl", "tpftl", "sftl", "tpc-ftl"] {
+    for map in ["dftl", "cftl", "tpftl", "sftl", "leaftl", "tpc-ftl"] {
         let start = |options: &str| {
             let toml = format!("{drive}mapping = {{ kind = \"{map}\", cmt_size = \"16 KiB\" }}\n{options}");
             let mut bench = Bench::new(&toml, None, Precondition::Filled);

@@ -5,11 +5,12 @@
 
 use crate::verify::{Shape, VerifyOptions, VerifyReport, verify};
 
-const STACKS: [(&str, &str); 7] = [
+const STACKS: [(&str, &str); 8] = [
     ("dftl", include_str!("power/dftl.toml")),
     ("cftl", include_str!("power/cftl.toml")),
     ("tpftl", include_str!("power/tpftl.toml")),
     ("sftl", include_str!("power/sftl.toml")),
+    ("leaftl", include_str!("power/leaftl.toml")),
     ("tpc, at collection", include_str!("power/tpc-at-collection.toml")),
     ("tpc, at read", include_str!("power/tpc-at-read.toml")),
     ("tpc without delay", include_str!("power/tpc-no-delay.toml")),
