@@ -10,8 +10,8 @@ use nandu_base::{
 use nandu_ftl::log_block::{BastConfig, BlockMapConfig, FastConfig, LogBlockOptions};
 use nandu_ftl::map_area::MapNeeds;
 use nandu_ftl::mapping::{
-    CftlConfig, DataProgram, DftlConfig, EvictionWrite, Given, LeaftlConfig, MapOptions, MapShape, Mapping, PageMapConfig,
-    PagedOptions, SftlConfig, TpcConfig, TpftlConfig,
+    CftlConfig, DataProgram, DftlConfig, EvictionWrite, Given, LeaftlConfig, MapOptions, MapShape, Mapping,
+    PageMapConfig, PagedOptions, SftlConfig, TpcConfig, TpftlConfig,
 };
 use serde::Deserialize;
 use serde_json::Value as Json;
