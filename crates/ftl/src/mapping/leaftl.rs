@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Source: J. Sun, S. Li, Y. Sun, C. Sun, D. Vucinic, J. Huang, "LeaFTL: A Learning-Based Flash Translation Layer for Solid-State Drives",
-//! ASPLOS 2023, sections 3.1 to 3.7. Written from the paper as it is known and not held against the authors' program. A modern comparator for
-//! the TPC-FTL paper (B2-9).
+//! ASPLOS 2023. The size of a segment, groups of 256 pages and compaction as writes go on are checked against the authors' program
+//! (platformxlab/LeaFTL, `learnedftl.py`). A modern comparator for the TPC-FTL paper (B2-9).
 //!
 //! Where we differ: the error bound is 0, one of the paper's settings. Every segment is exact then, so that no entry is guessed wrong, no
 //! data page is read for the logical pages in its spare area, and there is no buffer of conflicts. Segments are learned when a translation page

@@ -12,11 +12,12 @@
 //!
 //! Source: S. Jiang, L. Zhang, X. Yuan, H. Hu, Y. Chen, "S-FTL: An Efficient Address Translation for Flash Memory by
 //! Exploiting Spatial Locality", MSST 2011: its three patterns are sequential writes (runs), clustered accesses (whole pages) and
-//! sparse writes (the buffer). Checked against its abstract and the description in the TPFTL paper (EuroSys 2015, section 2.2). A modern
-//! comparator for the TPC-FTL paper (B2-9).
+//! sparse writes (the buffer). Checked against its abstract, and against the model of it in the program of LeaFTL's authors
+//! (platformxlab/LeaFTL, `sftl.py`), which has no buffer. A modern comparator for the TPC-FTL paper (B2-9).
 //!
 //! Where we differ: how many changes are few, how large the buffer is and which of it goes first are not in what was checked, so
-//! they are ours: one entry in 32 of the page, an eighth of the RAM (`dirty_buffer_share`), and the page that came first. Moves of
+//! they are ours: one entry in 32 of the page, an eighth of the RAM (`dirty_buffer_share`), and the page that came first. That
+//! model counts two bits for an entry, of which one says nothing that the places of runs do not; we count one. Moves of
 //! collection wait in a table ([`super::moves`]). Room is made for a page in its plain size before it is read, so that no page
 //! of RAM stands by; it is shortened when it has come.
 //!
