@@ -1,7 +1,8 @@
 //! Verdicts that can fail: variants of each experiment that are broken on purpose, and the claims that must not pass with them.
 //!
 //! `broken.json` of an experiment has `variants`: a name, the text that stands in place of other text in the stack files and options
-//! (`instead`), and the claims that must then not be reproduced. `without` lists claims that are reproduced and that no variant can break, each
+//! (`instead`), and the claims that must then not be reproduced. A variant is measured in the quick form; one with `"form": "full"` in the full
+//! form, because its claims do not pass in the quick form even where nothing is broken. `without` lists claims that are reproduced and that no variant can break, each
 //! with its reason, and `open` those that wait for one. Together they have every claim that `RESULTS.md` calls reproduced, and no other.
 
 use crate::json::{self, Json};
@@ -13,6 +14,8 @@ use std::fs;
 #[derive(Debug)]
 struct Variant {
     name: String,
+    /// Whether the quick form tells its claims from those of what is not broken.
+    is_quick: bool,
     /// What stands in place of what.
     instead: Vec<[String; 2]>,
     /// Number and case of the claims that it breaks.
@@ -44,7 +47,12 @@ impl Broken {
             if name.is_empty() || instead.is_empty() || claims.is_empty() {
                 return Err(format!("variant `{name}` lacks its name, `instead` or `claims`"));
             }
-            Ok(Variant { name, instead, claims })
+            let is_quick = match v.get("form") {
+                Json::Null => true,
+                form if form.text() == "full" => false,
+                _ => return Err(format!("variant `{name}`: its form is `full`, or is not said")),
+            };
+            Ok(Variant { name, is_quick, instead, claims })
         };
         let variants = all.get("variants").list().iter().map(variant).collect::<Result<_, _>>()?;
         let (without, open) = (pairs(all.get("without"), 3)?, pairs(all.get("open"), 2)?);
@@ -108,7 +116,8 @@ fn passes(paper: &Paper) -> Result<Vec<String>, String> {
         for [from, to] in &variant.instead {
             options.extend(["--instead", from, to]);
         }
-        let record = reproduce(paper, true, &options).map_err(|why| format!("{}: {why}", variant.name))?;
+        let record =
+            reproduce(paper, variant.is_quick, &options).map_err(|why| format!("{}: {why}", variant.name))?;
         for [id, case] in &variant.claims {
             let claim = find_case(&record, id, case).ok_or_else(|| format!("there is no {id} {case}"))?;
             if claim.get("by_itself").text() == "reproduced" {
@@ -130,6 +139,11 @@ mod tests {
         let broken = Broken::parse(all).expect("it is whole");
         assert_eq!(broken.variants[0].claims, [["C0-4".to_string(), "T1".to_string()]]);
         assert_eq!(broken.without.len(), 1);
+        assert!(broken.variants[0].is_quick);
+        let full = all.replace("\"instead\"", "\"form\": \"full\", \"instead\"");
+        assert!(!Broken::parse(&full).expect("it is whole").variants[0].is_quick);
+        let slow = full.replace("\"full\"", "\"slow\"");
+        assert!(Broken::parse(&slow).is_err(), "{slow}");
         for (from, to) in [("it counts bytes", ""), ("[[\"a\", \"b\"]]", "[]"), ("no cache", "")] {
             let text = all.replace(from, to);
             assert!(Broken::parse(&text).is_err(), "{text}");

@@ -80,6 +80,8 @@ const FEATURES: &[Feature] = &[
     feature("dftl", "mapping", "mapping = { kind = \"dftl\", cmt_size = 64 }\n", reads_map),
     feature("cftl", "mapping", "mapping = { kind = \"cftl\", cmt_size = 64 }\n", reads_map),
     feature("tpftl", "mapping", "mapping = { kind = \"tpftl\", cmt_size = 64 }\n", reads_map),
+    feature("sftl", "mapping", "mapping = { kind = \"sftl\", cmt_size = 1100 }\n", reads_map),
+    feature("leaftl", "mapping", "mapping = { kind = \"leaftl\", cmt_size = 2400 }\n", reads_map),
     feature("tpc", "mapping", "mapping = { kind = \"tpc-ftl\", cmt_size = 1100 }\n", reads_map),
     feature("block", "mapping", "mapping = { kind = \"block\", replacement_blocks = 3 }\n", merges),
     feature("bast", "mapping", "mapping = { kind = \"bast\", log_blocks = 3 }\n", merges),

@@ -18,6 +18,8 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("dftl", include_str!("../stacks/dftl.toml")),
     ("cftl", include_str!("../stacks/cftl.toml")),
     ("tpftl", include_str!("../stacks/tpftl.toml")),
+    ("sftl", include_str!("../stacks/sftl.toml")),
+    ("leaftl", include_str!("../stacks/leaftl.toml")),
     ("tpc-ftl", include_str!("../stacks/tpc-ftl.toml")),
     ("block-map", include_str!("../stacks/block-map.toml")),
     ("bast", include_str!("../stacks/bast.toml")),

@@ -3,9 +3,9 @@
 use nandu_base::{BuildError, ByteLen, Ratio};
 use nandu_ftl::mapping::conformance::{self, BLOCK, World, shape};
 use nandu_ftl::mapping::{
-    Cftl, CftlConfig, CleanFirst, Dftl, DftlConfig, Given, Invalidation, InvalidationConfig, MapOps,
-    MapOptions, Mapping, PageMap, PageMapConfig, PagedOptions, SwitchSettings, SwitchingConfig, Tpc,
-    TpcConfig, TpcSettings, Tpftl, TpftlConfig,
+    Cftl, CftlConfig, CleanFirst, Dftl, DftlConfig, Given, Invalidation, InvalidationConfig, Leaftl,
+    LeaftlConfig, MapOps, MapOptions, Mapping, PageMap, PageMapConfig, PagedOptions, Sftl, SftlConfig,
+    SwitchSettings, SwitchingConfig, Tpc, TpcConfig, TpcSettings, Tpftl, TpftlConfig, WholeSettings,
 };
 use nandu_ftl::{Lpn, Ppn};
 use proptest::prelude::*;
@@ -20,6 +20,10 @@ fn every_map_by_its_options() {
             let paged = paged(ram);
             conformance::run(&DftlConfig { paged, protected_share: Ratio::new(seed % 4, 4) }, seed);
             conformance::run(&TpftlConfig { paged }, seed);
+            if ram > 88 {
+                conformance::run(&LeaftlConfig { paged }, seed);
+            }
+            conformance::run(&SftlConfig { paged, dirty_buffer_share: Ratio::new(seed % 3, 4) }, seed);
             let switching = SwitchingConfig::ByAccess { reads: 2, writes: 1, pages: 1 };
             let switching = if seed % 2 == 0 { SwitchingConfig::Never } else { switching };
             conformance::run(&CftlConfig { paged, switching }, seed);
@@ -140,6 +144,18 @@ proptest! {
     }
 
     #[test]
+    fn sftl(turns in turns(), pages in 1u64..5, buffer in 0u64..9, is_owned in any::<bool>()) {
+        let settings = WholeSettings { ram: 40 * pages + 8 * buffer, buffer, forgets_buffer: false };
+        conformance::turns(Sftl::new(shape(is_owned), settings), &turns);
+    }
+
+    #[test]
+    fn leaftl(turns in turns(), ram in 88u64..400, is_owned in any::<bool>()) {
+        let settings = WholeSettings { ram, buffer: 0, forgets_buffer: false };
+        conformance::turns(Leaftl::new(shape(is_owned), settings), &turns);
+    }
+
+    #[test]
     fn tpc(
         turns in turns(),
         slots in 1u64..6,
@@ -201,6 +217,19 @@ fn a_skipped_fill_is_found() {
     // Write 1, let its translation page go, write 0 without reading it, look 1 up.
     let mut world = World::new(Tpc::new(shape(false), settings));
     for lpn in [1, 8, 0] {
+        world.update(Lpn(lpn), true);
+    }
+    world.turn((6, 1, 0));
+}
+
+/// The test bites: a map that forgets the changes which wait in its buffer is found.
+#[test]
+#[should_panic(expected = "lookup of 1")]
+fn a_forgotten_buffer_is_found() {
+    let settings = WholeSettings { ram: 56, buffer: 2, forgets_buffer: true };
+    // Write 1, let its translation page go, read a neighbour, look 1 up.
+    let mut world = World::new(Sftl::new(shape(false), settings));
+    for lpn in [1, 8, 2] {
         world.update(Lpn(lpn), true);
     }
     world.turn((6, 1, 0));

@@ -856,6 +856,37 @@ class SsdMap:
         block has pages."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
+    class Sftl(SsdMapOptions):
+        """S-FTL: whole translation pages are cached, shortened to the runs in them; a few changes of a page that leaves wait in a buffer. On a drive with several planes pages have no runs."""
+        _kind: ClassVar[str] = "sftl"
+        cmt_size: int | str | None = None
+        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it."""
+        data_program: Literal["after-lookup", "at-once"] | None = None
+        """When a whole page of the host's is programmed whose entry is not cached."""
+        dirty_buffer_share: float | str | None = None
+        """Share of `cmt_size` for single changes of translation pages that have left the cache; below 1. With 0 every changed page is
+        written when it leaves."""
+        eviction_write: Literal["sync", "async"] | None = None
+        """Whether an entry waits until the entries that made room for it are written."""
+        gc_batch: int | None = None
+        """Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
+        block has pages."""
+
+    @dataclass(frozen=True, kw_only=True, eq=False)
+    class Leaftl(SsdMapOptions):
+        """LeaFTL: whole translation pages are cached as learned segments, 8 bytes each, which are exact; a segment has pages at equal distances, so that a drive with several planes has long ones too."""
+        _kind: ClassVar[str] = "leaftl"
+        cmt_size: int | str | None = None
+        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it."""
+        data_program: Literal["after-lookup", "at-once"] | None = None
+        """When a whole page of the host's is programmed whose entry is not cached."""
+        eviction_write: Literal["sync", "async"] | None = None
+        """Whether an entry waits until the entries that made room for it are written."""
+        gc_batch: int | None = None
+        """Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
+        block has pages."""
+
+    @dataclass(frozen=True, kw_only=True, eq=False)
     class TpcFtl(SsdMapOptions):
         """TPC-FTL: whole translation pages are cached, a page and 12 bytes each."""
         _kind: ClassVar[str] = "tpc-ftl"

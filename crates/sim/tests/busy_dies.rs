@@ -47,6 +47,8 @@ fn reads_that_wait_for_the_map_keep_dies_busy() {
     let maps = [
         ("dftl", "mapping = { kind = \"dftl\", cmt_size = \"64 KiB\" }\n"),
         ("tpftl", "mapping = { kind = \"tpftl\", cmt_size = \"64 KiB\" }\n"),
+        ("sftl", "mapping = { kind = \"sftl\", cmt_size = \"64 KiB\" }\n"),
+        ("leaftl", "mapping = { kind = \"leaftl\", cmt_size = \"64 KiB\" }\n"),
         ("cftl", "mapping = { kind = \"cftl\", cmt_size = \"64 KiB\", switching = { kind = \"never\" } }\n"),
         ("tpc", "mapping = { kind = \"tpc-ftl\", cmt_size = \"64 KiB\" }\n"),
         ("block", "mapping = \"block\"\n"),

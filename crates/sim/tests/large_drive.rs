@@ -12,10 +12,12 @@ const TERABYTE: &str = "profile = \"tlc-2019\"\nchannels = 8\nchips_per_channel 
 const LARGEST: &str = "profile = \"tlc-2019\"\nchannels = 16\nchips_per_channel = 8\ndies_per_chip = 2\nplanes_per_die = 4\n\
                        page_size = \"16 KiB\"\npages_per_block = 1024\nblocks_per_plane = 4095\n";
 
-const MAPS: [&str; 4] = [
+const MAPS: [&str; 6] = [
     "mapping = { kind = \"dftl\", cmt_size = \"4 MiB\" }\n",
     "mapping = { kind = \"cftl\", cmt_size = \"4 MiB\" }\n",
     "mapping = { kind = \"tpftl\", cmt_size = \"4 MiB\" }\n",
+    "mapping = { kind = \"sftl\", cmt_size = \"4 MiB\" }\n",
+    "mapping = { kind = \"leaftl\", cmt_size = \"4 MiB\" }\n",
     "mapping = { kind = \"tpc-ftl\", cmt_size = \"4 MiB\" }\n",
 ];
 

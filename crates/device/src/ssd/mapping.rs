@@ -10,8 +10,8 @@ use nandu_base::{
 use nandu_ftl::log_block::{BastConfig, BlockMapConfig, FastConfig, LogBlockOptions};
 use nandu_ftl::map_area::MapNeeds;
 use nandu_ftl::mapping::{
-    CftlConfig, DataProgram, DftlConfig, EvictionWrite, Given, MapOptions, MapShape, Mapping, PageMapConfig,
-    PagedOptions, TpcConfig, TpftlConfig,
+    CftlConfig, DataProgram, DftlConfig, EvictionWrite, Given, LeaftlConfig, MapOptions, MapShape, Mapping,
+    PageMapConfig, PagedOptions, SftlConfig, TpcConfig, TpftlConfig,
 };
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -33,7 +33,7 @@ impl Family for Maps {
 }
 
 /// The maps of this project.
-pub static POLICIES: [Policy; 8] = [
+pub static POLICIES: [Policy; 10] = [
     policy::<PageMapConfig>(),
     policy::<DftlConfig>(),
     log_block_policy::<BlockMapConfig>(),
@@ -41,6 +41,8 @@ pub static POLICIES: [Policy; 8] = [
     log_block_policy::<FastConfig>(),
     policy::<CftlConfig>(),
     policy::<TpftlConfig>(),
+    policy::<SftlConfig>(),
+    policy::<LeaftlConfig>(),
     policy::<TpcConfig>(),
 ];
 

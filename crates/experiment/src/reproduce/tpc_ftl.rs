@@ -25,7 +25,8 @@ const TPC: &str = include_str!("../../experiments/02-tpc-ftl/tpc-ftl.toml");
 
 const TRACES: [&str; 3] = ["financial1", "financial2", "websearch1"];
 /// Maps that race TPC-FTL, and their words in a stack file.
-const RIVALS: [(&str, &str); 2] = [("CFTL", "cftl"), ("TPFTL", "tpftl")];
+const RIVALS: [(&str, &str); 4] =
+    [("CFTL", "cftl"), ("TPFTL", "tpftl"), ("S-FTL", "sftl"), ("LeaFTL", "leaftl")];
 /// The sizes of the map cache in Fig 6, in KiB.
 const SWEEP: [u64; 8] = [8, 16, 32, 64, 128, 256, 512, 1024];
 /// Mean requests of a sequential run in the sweep over run lengths.

@@ -14,25 +14,31 @@
 mod cftl;
 pub mod conformance;
 mod dftl;
+mod leaftl;
 pub mod lru;
 pub mod moves;
 mod options;
 mod page_map;
+mod sftl;
 mod split;
 pub mod store;
 pub mod switching;
 mod tpc;
 mod tpftl;
+pub mod whole;
 
 pub use cftl::{Cftl, CftlConfig};
 pub use dftl::{Dftl, DftlConfig};
+pub use leaftl::{Leaftl, LeaftlConfig};
 pub use options::{DataProgram, EvictionWrite, Given, MapOptions, PagedOptions};
 pub use page_map::{PageMap, PageMapConfig};
+pub use sftl::{Sftl, SftlConfig};
 pub use split::MapShape;
 pub use store::{Directory, MapCounts, Store};
 pub use switching::{Gather, SwitchSettings, SwitchingConfig};
 pub use tpc::{CleanFirst, Invalidation, InvalidationConfig, Tpc, TpcConfig, TpcSettings};
 pub use tpftl::{Tpftl, TpftlConfig};
+pub use whole::WholeSettings;
 
 use crate::address::{Lpn, Ppn};
 use crate::log_block::LogMap;

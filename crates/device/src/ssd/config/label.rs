@@ -151,6 +151,8 @@ mod tests {
             ("mapping = { kind = \"fast\" }", "map fast, unit plane"),
             ("mapping = { kind = \"cftl\" }", "map cftl, unit plane"),
             ("mapping = { kind = \"tpftl\" }", "map tpftl, unit plane"),
+            ("mapping = { kind = \"sftl\" }", "map sftl, unit plane"),
+            ("mapping = { kind = \"leaftl\" }", "map leaftl, unit plane"),
             ("mapping = { kind = \"tpc-ftl\" }", "map tpc, unit plane"),
             ("isolation = { kind = \"ops\" }", "map page, unit plane, isolation ops"),
             ("isolation = \"channel\"", "map page, unit plane, isolation channel"),

@@ -54,6 +54,12 @@ pub(super) const PLANTS: &[Plant] = &[
     )
     .within("ssd-paged"),
     Plant::new(
+        "ssd.map-buffer-forgotten",
+        "I-5",
+        "a translation page that is read again does not get the changes that wait for it",
+    )
+    .within("ssd-paged"),
+    Plant::new(
         "ssd.map-slot-persisted",
         "I-4",
         "a checkpoint holds slots of the cache where the places of translation pages belong",

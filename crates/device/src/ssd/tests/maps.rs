@@ -135,6 +135,8 @@ fn collection_within_eviction_within_collection_ends_and_loses_nothing() {
             false,
         ),
         ("kind = \"tpftl\", cmt_size = 14", false),
+        ("kind = \"sftl\", cmt_size = 520", false),
+        ("kind = \"leaftl\", cmt_size = 1104", false),
         ("kind = \"tpc-ftl\", cmt_size = 524, delayed_read = false", false),
         ("kind = \"tpc-ftl\", cmt_size = 1048, clean_first_window = 1", true),
         ("kind = \"tpc-ftl\", cmt_size = 1048, invalidation = \"at-read\"", true),

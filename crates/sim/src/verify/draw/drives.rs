@@ -539,6 +539,21 @@ impl Draft<'_> {
         if let Some(added) = self.added_mapping(&common) {
             return Some(added);
         }
+        // A generator of its own: what else a seed draws stays as it was.
+        let mut other = self.rng.fork(52);
+        if !matches!(self.drive, Drive::Gathers | Drive::DelayedReads) && other.below(3) == 0 {
+            if other.below(2) == 0 {
+                // Room for one to three translation pages as single segments.
+                let ram = (16 + 2 * page + page / 8) * other.between(1, 3) + other.below(100);
+                return Some(format!("{{ kind = \"leaftl\", cmt_size = {ram}, {common} }}"));
+            }
+            // Room for one to four plain translation pages, and for some changes.
+            let ram = (page + 8) * other.between(1, 4) + other.below(100);
+            let share = *other.pick(&["0", "1/8", "1/2", "1/2"]);
+            return Some(format!(
+                "{{ kind = \"sftl\", cmt_size = {ram}, dirty_buffer_share = \"{share}\", {common} }}"
+            ));
+        }
         let kind = match self.drive {
             Drive::DelayedReads => 2,
             Drive::Gathers => 1,

@@ -84,11 +84,13 @@ fn with_everything(mapping: &str, seeds: u64) {
     assert!(report.crashes > 0, "no power was cut");
 }
 
-const MAPS: [&str; 8] = [
+const MAPS: [&str; 10] = [
     "kind = \"page\"",
     "kind = \"dftl\", cmt_size = 64",
     "kind = \"cftl\", cmt_size = 64",
     "kind = \"tpftl\", cmt_size = 64",
+    "kind = \"sftl\", cmt_size = 1100",
+    "kind = \"leaftl\", cmt_size = 2400",
     "kind = \"tpc-ftl\", cmt_size = 1100",
     "kind = \"block\", replacement_blocks = 3",
     "kind = \"bast\", log_blocks = 3",
