@@ -29,7 +29,7 @@ fn build(options: &str) -> Result<Box<dyn Machine>, nandu_base::BuildError> {
         planted: &planted,
         precondition: Precondition::Empty,
     };
-    toml::from_str::<FlashConfig>(options).expect("the options parse").build(&cx)
+    toml::from_str::<FlashConfig>(options).expect("the options parse").machine(&cx)
 }
 
 /// Two dies, 4 pages of 4 KiB in a block, 4 blocks on each: units of 8 pages.

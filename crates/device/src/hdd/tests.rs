@@ -237,7 +237,7 @@ fn options_that_cannot_be_are_refused_by_name() {
             precondition: Precondition::Empty,
         };
         let config = (kind().parse)(options.parse().expect("TOML")).expect("options");
-        config.build(&cx).err().expect("it is refused").key
+        config.machine(&cx).err().expect("it is refused").key
     };
     assert_eq!(key(""), Some("profile"));
     assert_eq!(key("profile = \"desktop-2011\""), Some("profile"));

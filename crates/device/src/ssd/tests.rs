@@ -552,7 +552,7 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
             planted: &plants,
             precondition: Precondition::Empty,
         };
-        let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
+        let Err(error) = config.machine(&cx) else { panic!("accepted: {text}") };
         assert_eq!(error.key, Some(key), "{text}: {error}");
     }
 }

@@ -38,7 +38,7 @@ impl Disk {
         let files =
             Registry::new().with_files(|path| std::fs::read_to_string(path).map_err(|e| e.to_string()));
         config.settle(&files).map_err(|e| e.to_string())?;
-        let machine = config.build(&cx).map_err(|e| e.to_string())?;
+        let machine = config.machine(&cx).map_err(|e| e.to_string())?;
         let mut disk = Disk {
             machine,
             requests: RequestTable::new(),

@@ -303,7 +303,7 @@ fn options_that_cannot_work_are_refused() {
             planted: &plants,
             precondition,
         };
-        let Err(error) = config.build(&cx) else { panic!("accepted: {options}") };
+        let Err(error) = config.machine(&cx) else { panic!("accepted: {options}") };
         assert_eq!(error.key, Some(key), "{options}: {error}");
     }
 }

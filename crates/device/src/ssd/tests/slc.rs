@@ -237,7 +237,7 @@ fn a_cache_that_cannot_be_is_refused() {
             planted: &plants,
             precondition: Precondition::Empty,
         };
-        let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
+        let Err(error) = config.machine(&cx) else { panic!("accepted: {text}") };
         assert_eq!(error.key, Some("slc_cache"), "{text}: {error}");
     }
 }

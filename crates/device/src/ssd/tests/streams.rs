@@ -75,7 +75,7 @@ fn streams_that_cannot_be_are_refused() {
             planted: &plants,
             precondition,
         };
-        let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
+        let Err(error) = config.machine(&cx) else { panic!("accepted: {text}") };
         assert_eq!(error.key, Some("streams"), "{text}: {error}");
     }
 }

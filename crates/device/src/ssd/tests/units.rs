@@ -131,7 +131,7 @@ fn units_that_cannot_be_are_refused_with_the_key() {
             planted: &plants,
             precondition,
         };
-        let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
+        let Err(error) = config.machine(&cx) else { panic!("accepted: {text}") };
         assert_eq!(error.key, Some(key), "{text}: {error}");
     }
 }
