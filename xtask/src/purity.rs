@@ -31,6 +31,8 @@ const NAMES: [&str; 12] = [
 const KNOWN: [&str; 9] =
     ["crc32c", "rand_core", "rand_xoshiro", "schemars", "serde", "serde_json", "sha2", "strsim", "thiserror"];
 const KNOWN_TOO: [&str; 1] = ["toml"];
+/// What the macro that runs in the compiler is made with.
+const OF_MACROS: [&str; 3] = ["proc-macro2", "quote", "syn"];
 
 /// Reads the crates.
 pub fn check() -> End {
@@ -112,6 +114,7 @@ fn dependencies(folder: &Path) -> Vec<String> {
             && !name.starts_with("nandu-")
             && !KNOWN.contains(name)
             && !KNOWN_TOO.contains(name)
+            && !OF_MACROS.contains(name)
     });
     unknown
         .map(|name| {

@@ -11,14 +11,12 @@
 use crate::legs::{LegStates, narrowest, unit};
 use nandu_base::{
     Advise, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, DeviceEvent, Draft, Joins, Kind,
-    Limits, Machine, Members, Op, Payload, Peek, Place, Plant, ReqId, Span, Step,
+    Limits, Machine, Members, Op, Payload, Peek, Place, Plant, ReqId, Span, Step, options,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Options of `concat`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct ConcatConfig {
     /// The devices in the order of their addresses. From 1 to 64.
     pub parts: Vec<String>,

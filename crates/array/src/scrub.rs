@@ -4,16 +4,14 @@
 //! `interval` after the last one began. A chunk that was given up [`PATIENCE`] times, for a client wanted it, is left out. What a
 //! chunk is compared with, and what is done about a difference, is the array's own.
 
-use nandu_base::{AdminError, BuildError, ByteLen, Instant, Maintenance, MaintenanceKind, Report, Span};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{AdminError, ByteLen, Instant, Maintenance, MaintenanceKind, Report, Span, options};
 
 /// How often a chunk is begun before it is left out of a pass.
 pub(crate) const PATIENCE: u32 = 4;
 
 /// What a scrub does where the legs differ and nothing says why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnMismatch {
     /// It repairs: the leader's data go to the follower of a mirror, as after a crash; parity is made anew from the data.
     Repair,
@@ -23,21 +21,18 @@ pub enum OnMismatch {
 }
 
 /// The comparison of all legs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScrubConfig {
-    /// From the beginning of a comparison to that of the next. Default 0: only by command; otherwise 1 ms to 366 d.
+    /// From the beginning of a comparison to that of the next.
+    #[option(default = Span::ZERO, off = "only by command", range = Span::from_ms(1)..=Span::from_secs(366 * 86_400))]
     pub interval: Span,
-    /// Bytes of each leg that are compared in a second at most. Default 32 MiB; 0 for no limit, otherwise at least 4 KiB.
+    /// Bytes of each leg that are compared in a second at most.
+    #[option(default = ByteLen::mib(32), off = "no limit", range = ByteLen::kib(4)..)]
     pub rate: ByteLen,
-    /// What is done where the legs differ, when no command says it. Default "check".
+    /// What is done where the legs differ, when no command says it.
+    #[option(default)]
     pub on_mismatch: OnMismatch,
-}
-
-impl Default for ScrubConfig {
-    fn default() -> ScrubConfig {
-        ScrubConfig { interval: Span::ZERO, rate: ByteLen::mib(32), on_mismatch: OnMismatch::default() }
-    }
 }
 
 /// A pass over the device.
@@ -169,22 +164,4 @@ impl Scrubbed {
         report.count("scrub_unreadable_blocks", &mut self.unreadable);
         report.count("scrub_repaired_bytes", &mut self.mended_bytes);
     }
-}
-
-/// Whether a pass may begin each `interval` and compare at `rate`.
-///
-/// # Errors
-/// What is out of bounds.
-pub(crate) fn check(interval: Span, rate: ByteLen) -> Result<(), BuildError> {
-    if interval.0 != 0 && !(1_000_000..=366 * 86_400_000_000_000).contains(&interval.0) {
-        return Err(BuildError::at(
-            "scrub",
-            format!("interval {interval} is out of bounds: 1 ms to 366 d, or 0"),
-        ));
-    }
-    if rate.0 != 0 && rate.0 < 4096 {
-        let what = "a rate of less than 4 KiB a second would never end; 0 means no limit";
-        return Err(BuildError::at("scrub", what));
-    }
-    Ok(())
 }

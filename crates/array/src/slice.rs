@@ -6,19 +6,17 @@
 //! Bounds: one step per request. RAM: none per byte.
 
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, ByteOffset, DeviceConfig, Kind, Limits, Machine, Part, Plant,
+    BuildContext, BuildError, ByteLen, ByteOffset, DeviceConfig, Kind, Limits, Machine, Part, Plant, options,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Options of `slice`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct SliceConfig {
     /// The device of which this is a part.
     pub below: String,
-    /// First byte of the part. Default 0; a multiple of the alignment and the erase unit below.
-    #[serde(default)]
+    /// First byte of the part.
+    #[option(default, also = "a multiple of the alignment and the erase unit below")]
     pub offset: ByteLen,
     /// Length of the part. Default: up to the end of the device below; bounds as for `offset`, and more than 0.
     pub size: Option<ByteLen>,

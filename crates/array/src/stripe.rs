@@ -17,25 +17,19 @@
 use crate::legs::{LegStates, narrowest, unit};
 use nandu_base::{
     Advise, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, DeviceEvent, Draft, IoError,
-    Joins, Kind, Limits, Machine, Members, Op, Payload, Peek, Place, Plant, ReqId, Span, Step,
+    Joins, Kind, Limits, Machine, Members, Op, Payload, Peek, Place, Plant, ReqId, Span, Step, options,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Options of `stripe`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct StripeConfig {
     /// The devices it is made of, in order. From 1 to 64.
     pub legs: Vec<String>,
-    /// Bytes on one leg before the next one follows. Default 64 KiB; a power of two from 4 KiB to 1 GiB, and a multiple
-    /// of the alignment and the erase unit of the legs.
-    #[serde(default = "chunk")]
+    /// Bytes on one leg before the next one follows.
+    #[option(default = ByteLen::kib(64), range = ByteLen::kib(4)..=ByteLen::gib(1), power_of_two)]
+    #[option(also = "a multiple of the alignment and the erase unit of the legs")]
     pub chunk: ByteLen,
-}
-
-fn chunk() -> ByteLen {
-    ByteLen::kib(64)
 }
 
 const WRONG_LEG: Plant = Plant::new(
@@ -57,12 +51,6 @@ impl DeviceConfig for StripeConfig {
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
         let mut limits = narrowest("legs", cx.children)?;
         let chunk = self.chunk.0;
-        if !chunk.is_power_of_two() || !(4 << 10..=1 << 30).contains(&chunk) {
-            return Err(BuildError::at(
-                "chunk",
-                format!("{} is not a power of two from 4 KiB to 1 GiB", self.chunk),
-            ));
-        }
         if !chunk.is_multiple_of(unit(&limits)) {
             let unit = ByteLen(unit(&limits));
             return Err(BuildError::at(

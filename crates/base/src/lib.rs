@@ -8,6 +8,9 @@
 //! **What is stable.** What the crate `nandu` names of it, from the first release on. The rest is for the other crates of Nandu and may
 //! change in any version.
 
+// So that what `#[options]` makes has the same path in here.
+extern crate self as nandu_base;
+
 pub mod admin;
 pub mod advise;
 pub mod bad_lines;
@@ -24,6 +27,7 @@ pub mod machine;
 pub mod medium;
 pub mod members;
 pub mod node;
+pub mod options;
 pub mod part;
 pub mod path;
 pub mod payload;
@@ -59,6 +63,7 @@ pub use machine::{
 };
 pub use medium::{BlockSpec, Medium, MediumSpec, Oob, Overlay, Program, UnitState, Window};
 pub use members::Members;
+pub use nandu_options::options;
 pub use node::{LayerStats, Node, Peek, TenantStats};
 pub use part::Part;
 pub use path::{CriticalPath, Phase};

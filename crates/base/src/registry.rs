@@ -6,6 +6,7 @@
 //! from a configuration type by [`Kind::of`].
 
 use crate::machine::{Limits, Machine};
+use crate::options::{Described, Options};
 use crate::policy::Policy;
 use crate::units::{ByteLen, ByteOffset, Ratio, Span};
 use schemars::JsonSchema;
@@ -14,12 +15,21 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The options of a machine kind, as a stack file gives them.
-pub trait DeviceConfig: Send + Sync + 'static {
+pub trait DeviceConfig: Options + Send + Sync + 'static {
     /// The devices this one stands on, in the order of its children.
     fn children(&self) -> Vec<String>;
 
-    /// Makes the machine. `cx` tells what its children can take.
+    /// Makes the machine; [`machine`](DeviceConfig::machine) is what calls it. `cx` tells what its children can take.
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError>;
+
+    /// Makes the machine if its options are within their ranges.
+    ///
+    /// # Errors
+    /// An option is out of bounds, or what is below does not suit.
+    fn machine(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        self.check_ranges()?;
+        self.build(cx)
+    }
 
     /// Looks up in `registry` the policies of its options that no crate of this project has, and reads with it the files that they name.
     ///
@@ -194,6 +204,8 @@ pub struct Kind {
     pub schema: fn() -> schemars::Schema,
     /// Reads the options.
     pub parse: ParseConfig,
+    /// What is declared of each option.
+    pub declared: fn() -> Vec<Described>,
 }
 
 impl Kind {
@@ -208,6 +220,7 @@ impl Kind {
             plants: &[],
             schema: || schemars::schema_for!(C),
             parse: |table| Ok(Box::new(C::deserialize(table)?)),
+            declared: C::declared,
         }
     }
 

@@ -73,6 +73,16 @@ impl Span {
     pub const fn from_secs(n: u64) -> Span {
         Span(n * 1_000_000_000)
     }
+    /// The span in the largest unit that says it exactly, as one types it: `5 s`, `1500 us`, `1 h`.
+    pub fn exact(self) -> String {
+        let fits = |scale: &u64| self.0 > 0 && self.0.is_multiple_of(*scale);
+        let units = [(3_600_000_000_000, "h"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+        match units.iter().find(|(scale, _)| fits(scale)) {
+            Some((scale, unit)) => format!("{} {unit}", self.0 / scale),
+            None => format!("{} ns", self.0),
+        }
+    }
+
     /// The longer of two spans.
     #[inline]
     pub fn longer(self, other: Span) -> Span {
@@ -483,6 +493,9 @@ mod tests {
         ];
         for (size, text) in said {
             assert_eq!(ByteLen(size).exact(), text);
+        }
+        for (span, text) in [(0, "0 ns"), (1_500_000, "1500 us"), (7_200_000_000_000, "2 h")] {
+            assert_eq!(Span(span).exact(), text);
         }
     }
 

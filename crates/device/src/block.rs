@@ -9,66 +9,44 @@
 
 use nandu_base::{
     Advise, BlockSpec, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, ErrorKind, Kind,
-    Limits, Machine, MediumSpec, Needs, Op, Peek, Report, ReqId, Resource, SECTOR, Span, Step, Work,
+    Limits, Machine, MediumSpec, Needs, Op, Peek, Report, ReqId, Resource, SECTOR, Span, Step, Work, options,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Options of `memory`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct MemoryConfig {
     /// Capacity in bytes, a multiple of 512 B. From 4 KiB to 1 EiB.
     pub size: ByteLen,
-    /// Modelled time of one request before its data moves. Default 1 us, at most 1 h.
-    #[serde(default = "memory_latency")]
+    /// Modelled time of one request before its data moves.
+    #[option(default = Span::from_us(1), range = ..=Span::from_secs(3600))]
     pub latency: Span,
-    /// Modelled transfer in bytes per second. Default 4 GiB, at least 1 KiB.
-    #[serde(default = "memory_bandwidth")]
+    /// Modelled transfer in bytes per second.
+    #[option(default = ByteLen::gib(4), range = ByteLen::kib(1)..)]
     pub bandwidth: ByteLen,
 }
 
 /// Options of `file`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct FileConfig {
     /// The file or block device behind this leaf in the server.
     pub path: String,
     /// Capacity in bytes, a multiple of the sector. From 4 KiB to 1 EiB. Default: the length of the file or block device, which is
     /// there then.
     pub size: Option<ByteLen>,
-    /// Whether the server bypasses the page cache. Default false.
-    #[serde(default)]
+    /// Whether the server bypasses the page cache.
+    #[option(default)]
     pub direct: bool,
-    /// Alignment of offsets, lengths and, with `direct`, buffers. Default 512 B; a power of two up to 64 KiB.
-    #[serde(default = "sector")]
+    /// Alignment of offsets, lengths and, with `direct`, buffers.
+    #[option(default = ByteLen(SECTOR), range = ByteLen(SECTOR)..=ByteLen::kib(64), power_of_two)]
     pub sector: ByteLen,
-    /// Modelled time of one request in the simulator, before its data moves. Default 80 us, at most 1 h.
-    #[serde(default = "file_latency")]
+    /// Modelled time of one request in the simulator, before its data moves.
+    #[option(default = Span::from_us(80), range = ..=Span::from_secs(3600))]
     pub latency: Span,
-    /// Modelled transfer in the simulator, in bytes per second. Default 500 MB, at least 1 KiB.
-    #[serde(default = "file_bandwidth")]
+    /// Modelled transfer in the simulator, in bytes per second.
+    #[option(default = ByteLen(500_000_000), range = ByteLen::kib(1)..)]
     pub bandwidth: ByteLen,
-}
-
-fn memory_latency() -> Span {
-    Span::from_us(1)
-}
-
-fn memory_bandwidth() -> ByteLen {
-    ByteLen::gib(4)
-}
-
-fn sector() -> ByteLen {
-    ByteLen(SECTOR)
-}
-
-fn file_latency() -> Span {
-    Span::from_us(80)
-}
-
-fn file_bandwidth() -> ByteLen {
-    ByteLen(500_000_000)
 }
 
 /// The machine kind `memory`.
@@ -111,12 +89,6 @@ impl DeviceConfig for FileConfig {
             return Err(BuildError::at("path", "an empty path names no file"));
         }
         let sector = self.sector.0;
-        if !sector.is_power_of_two() || !(SECTOR..=64 << 10).contains(&sector) {
-            return Err(BuildError::at(
-                "sector",
-                format!("{} is not a power of two from 512 B to 64 KiB", self.sector),
-            ));
-        }
         let Some(size) = self.size else {
             let why = "the length of its file was not looked up: give a size";
             return Err(BuildError::at("size", why));
@@ -159,12 +131,6 @@ impl BlockLeaf {
                 "size",
                 format!("{} bytes are not a multiple of the sector of {align}", size.0),
             ));
-        }
-        if spec.latency > Span::from_secs(3600) {
-            return Err(BuildError::at("latency", format!("{} is longer than 1 h", spec.latency)));
-        }
-        if spec.bytes_per_second < 1 << 10 {
-            return Err(BuildError::at("bandwidth", "less than 1 KiB per second"));
         }
         Ok(Box::new(BlockLeaf { limits, spec, busy: Span::ZERO }))
     }
@@ -224,7 +190,7 @@ mod tests {
             planted: &planted,
             precondition: Precondition::Empty,
         };
-        (kind.parse)(options.parse().expect("the test writes TOML")).expect("the options parse").build(&cx)
+        (kind.parse)(options.parse().expect("the test writes TOML")).expect("the options parse").machine(&cx)
     }
 
     #[test]

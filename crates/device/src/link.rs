@@ -12,30 +12,25 @@
 use crate::write_buffer::Link;
 use nandu_base::{
     Advise, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, Draft, Effect, Hints, Instant,
-    Kind, Limits, Machine, Op, Peek, Phase, Place, Report, ReqId, Span, Step, TimerKey,
+    Kind, Limits, Machine, Op, Peek, Phase, Place, Report, ReqId, Span, Step, TimerKey, options,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 use std::collections::VecDeque;
 
 /// Options of `link`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct LinkConfig {
     /// The device at its end.
     pub below: String,
-    /// Bytes a second in each direction; above 0.
+    /// Bytes a second in each direction.
+    #[option(above = ByteLen::ZERO)]
     pub bandwidth: ByteLen,
-    /// What each command takes on its way down, whatever its length. Default 0; at most 1 s.
-    #[serde(default)]
+    /// What each command takes on its way down, whatever its length.
+    #[option(default, range = ..=Span::from_secs(1))]
     pub overhead: Span,
-    /// Whether what goes down and what comes up do not wait for each other. Default true.
-    #[serde(default = "duplex")]
+    /// Whether what goes down and what comes up do not wait for each other.
+    #[option(default = true)]
     pub duplex: bool,
-}
-
-fn duplex() -> bool {
-    true
 }
 
 /// The machine kind `link`.
@@ -49,13 +44,6 @@ impl DeviceConfig for LinkConfig {
     }
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
-        if self.bandwidth == ByteLen::ZERO {
-            return Err(BuildError::at("bandwidth", "no bytes a second are no speed: more than 0"));
-        }
-        if self.overhead > Span::from_secs(1) {
-            let why = format!("{} is more than 1 s", self.overhead);
-            return Err(BuildError::at("overhead", why));
-        }
         let lane = || Link::new(self.bandwidth.0);
         Ok(Box::new(HostLink {
             limits: cx.only_child().clone(),

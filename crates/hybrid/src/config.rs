@@ -9,14 +9,12 @@ use crate::region_map::Layout;
 use crate::ring::{Shape, cold_units, reserve_units};
 use nandu_base::{
     BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Ratio, Registry, SECTOR,
-    Span,
+    Span, options,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// What becomes of a page in the lower ring that is copied to the top one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tiers {
     /// It is void at once.
     Exclusive,
@@ -25,8 +23,8 @@ pub enum Tiers {
 }
 
 /// When a change is acknowledged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Acknowledge {
     /// When it is in DRAM, as the paper has it: a power cut takes what was not flushed.
     Dram,
@@ -35,8 +33,8 @@ pub enum Acknowledge {
 }
 
 /// What the rings hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CacheMode {
     /// The newest data, which the disk gets later.
     Writeback,
@@ -45,134 +43,89 @@ pub enum CacheMode {
 }
 
 /// Options of `hybrid`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct HybridConfig {
     /// The upper ring. Without it the lower one takes everything.
-    #[serde(default)]
     pub slc: Option<String>,
     /// The lower ring. Without it the upper one stands directly above the disk.
-    #[serde(default)]
     pub mlc: Option<String>,
     /// The disk: everything else.
     pub disk: String,
-    /// Bytes of DRAM. Default 512 KiB, as in the paper; at least 16 pages.
-    #[serde(default = "default_dram_size")]
+    /// Bytes of DRAM.
+    #[option(default = ByteLen::kib(512), note = "as in the paper", range = ..=ByteLen::gib(1024), also = "at least 16 pages")]
     pub dram_size: ByteLen,
-    /// What the rings hold. Default "writeback", as in the paper; with "writethrough" they may be lost at any time, and nothing is lost with them.
-    #[serde(default = "default_cache_mode")]
+    /// What the rings hold.
+    #[option(default = CacheMode::Writeback, note = "as in the paper", also = "with \"writethrough\" they may be lost at any time, and nothing is lost with them")]
     pub cache_mode: CacheMode,
-    /// Most bytes of the rings that may be newer than the disk: beyond, they are destaged, and requests wait. Default 0: all of the rings, as in the paper; at least
-    /// two erase units of each ring.
-    #[serde(default)]
+    /// Most bytes of the rings that may be newer than the disk: beyond, they are destaged, and requests wait.
+    #[option(
+        default,
+        off = "all of the rings",
+        note = "as in the paper",
+        also = "at least two erase units of each ring"
+    )]
     pub dirty_max: ByteLen,
-    /// Bytes of a region of the map of dirty regions, which lies on the disk: with it the disk can go on without rings that were lost, and names what was lost.
-    /// Default 0: no map, as in the paper; a power of two from one page to 1 GiB; fixed when the disk is made.
-    #[serde(default)]
+    /// Bytes of a region of the map of dirty regions, which lies on the disk: with it the disk can go on without rings that were lost, and names
+    /// what was lost.
+    #[option(
+        default,
+        off = "no map",
+        note = "as in the paper",
+        also = "a power of two from one page to 1 GiB; fixed when the disk is made"
+    )]
     pub dirty_region_size: ByteLen,
-    /// When a change is acknowledged. Default "dram", as in the paper; with `cache_mode = "writethrough"` when the disk has it, whatever stands here.
-    #[serde(default = "default_write_ack")]
+    /// When a change is acknowledged.
+    #[option(default = Acknowledge::Dram, note = "as in the paper", also = "with `cache_mode = \"writethrough\"` when the disk has it, whatever stands here")]
     pub write_ack: Acknowledge,
-    /// Bytes that are mapped as one. Default 4 KiB; a power of two from 2 KiB to 32 KiB.
-    #[serde(default = "default_page_size")]
+    /// Bytes that are mapped as one.
+    #[option(default = ByteLen::kib(4), range = ByteLen::kib(2)..=ByteLen::kib(32), power_of_two)]
     pub page_size: ByteLen,
-    /// Bytes of a unit of a ring whose child has no erase unit of its own. Default 256 KiB; a multiple of the page, at
-    /// least 4 pages.
-    #[serde(default = "default_erase_unit")]
+    /// Bytes of a unit of a ring whose child has no erase unit of its own.
+    #[option(default = ByteLen::kib(256), also = "a multiple of the page, at least 4 pages")]
     pub erase_unit: ByteLen,
-    /// Share of a ring that stays free for collection. Default 10 %, as in the paper; at least three units are kept.
-    #[serde(default = "default_gc_reserve")]
+    /// Share of a ring that stays free for collection.
+    #[option(default = Ratio::new(1, 10), note = "as in the paper", range = ..=Ratio::new(1, 2), also = "at least three units are kept")]
     pub gc_reserve: Ratio,
-    /// Share of the upper ring, from start to end, that is its cold zone. Default 30 %, as in the paper.
-    #[serde(default = "default_slc_cold")]
+    /// Share of the upper ring, from start to end, that is its cold zone.
+    #[option(default = Ratio::new(3, 10), note = "as in the paper", range = ..=Ratio::new(9, 10))]
     pub slc_cold_share: Ratio,
-    /// The same of the lower ring. Default 40 %, as in the paper.
-    #[serde(default = "default_mlc_cold")]
+    /// The same of the lower ring.
+    #[option(default = Ratio::new(4, 10), note = "as in the paper", range = ..=Ratio::new(9, 10))]
     pub mlc_cold_share: Ratio,
-    /// Which valid pages of a cold zone stay in their ring. Default "referenced".
-    #[serde(default = "default_rewrite")]
+    /// Which valid pages of a cold zone stay in their ring.
+    #[option(default = DemotionConfig::named("referenced"))]
     pub rewrite: DemotionConfig,
-    /// Which pages that are read go to the top ring. Default "second-touch"; the paper has "always".
-    #[serde(default = "default_promote")]
+    /// Which pages that are read go to the top ring.
+    #[option(default = PromotionConfig::named("second-touch"), also = "the paper has \"always\"")]
     pub promote: PromotionConfig,
-    /// Reads longer than this pass DRAM and rings by. Default 64 KiB; 0 for none, as in the paper.
-    #[serde(default = "default_bypass")]
+    /// Reads longer than this pass DRAM and rings by.
+    #[option(default = ByteLen::kib(64), off = "none, as in the paper")]
     pub read_bypass: ByteLen,
-    /// Whole pages of writes longer than this go to the disk at once. Default 0: none, as in the paper.
-    #[serde(default)]
+    /// Whole pages of writes longer than this go to the disk at once.
+    #[option(default, off = "none", note = "as in the paper")]
     pub write_bypass: ByteLen,
-    /// Requests that carry on a stream of at least so many bytes pass DRAM and rings by, as far as they are whole pages. Default 0: none,
-    /// as in the paper.
-    #[serde(default)]
+    /// Requests that carry on a stream of at least so many bytes pass DRAM and rings by, as far as they are whole pages.
+    #[option(default, off = "none", note = "as in the paper")]
     pub sequential_cutoff: ByteLen,
-    /// What becomes of a page in the lower ring that is copied to the top one. Default "exclusive".
-    #[serde(default = "default_tiers")]
+    /// What becomes of a page in the lower ring that is copied to the top one.
+    #[option(default = Tiers::Exclusive)]
     pub tiers: Tiers,
-    /// Which of the frames that wait is appended first. Default "oldest".
-    #[serde(default = "default_append_order")]
+    /// Which of the frames that wait is appended first.
+    #[option(default = Order::Oldest)]
     pub append_order: Order,
-    /// Share of DRAM that waits before it is appended at once. Default 25 %.
-    #[serde(default = "default_append_threshold")]
+    /// Share of DRAM that waits before it is appended at once.
+    #[option(default = Ratio::new(1, 4), range = ..=Ratio::new(3, 4))]
     pub append_threshold: Ratio,
-    /// Time without requests after which what waits is appended. Default 30 ms.
-    #[serde(default = "default_append_idle")]
+    /// Time without requests after which what waits is appended.
+    #[option(default = Span::from_ms(30), range = ..=Span::from_secs(3600))]
     pub append_idle: Span,
-    /// Most pages behind one header. Default 63; 1 to 125.
-    #[serde(default = "default_group_pages")]
+    /// Most pages behind one header.
+    #[option(default = 63, range = 1..=125)]
     pub group_pages: u32,
-    /// Whether the ring above the disk waits with its collection while the disk stands still, and begins early while it
-    /// runs. Default false, as in the paper.
-    #[serde(default)]
+    /// Whether the ring above the disk waits with its collection while the disk stands still, and begins early while it runs.
+    #[option(default, note = "as in the paper")]
     pub spin_aware: bool,
-}
-
-fn default_cache_mode() -> CacheMode {
-    CacheMode::Writeback
-}
-fn default_write_ack() -> Acknowledge {
-    Acknowledge::Dram
-}
-fn default_dram_size() -> ByteLen {
-    ByteLen::kib(512)
-}
-fn default_page_size() -> ByteLen {
-    ByteLen::kib(4)
-}
-fn default_erase_unit() -> ByteLen {
-    ByteLen::kib(256)
-}
-fn default_gc_reserve() -> Ratio {
-    Ratio::new(1, 10)
-}
-fn default_slc_cold() -> Ratio {
-    Ratio::new(3, 10)
-}
-fn default_mlc_cold() -> Ratio {
-    Ratio::new(4, 10)
-}
-fn default_rewrite() -> DemotionConfig {
-    DemotionConfig::named("referenced")
-}
-fn default_promote() -> PromotionConfig {
-    PromotionConfig::named("second-touch")
-}
-fn default_bypass() -> ByteLen {
-    ByteLen::kib(64)
-}
-fn default_append_threshold() -> Ratio {
-    Ratio::new(1, 4)
-}
-fn default_append_idle() -> Span {
-    Span::from_ms(30)
-}
-fn default_tiers() -> Tiers {
-    Tiers::Exclusive
-}
-fn default_append_order() -> Order {
-    Order::Oldest
-}
-fn default_group_pages() -> u32 {
-    63
 }
 
 macro_rules! plants {
@@ -253,28 +206,6 @@ pub fn kind() -> Kind {
     .with_plants(PLANTS)
 }
 
-fn check_range<T: PartialOrd + std::fmt::Display>(
-    key: &'static str,
-    value: T,
-    low: T,
-    high: T,
-) -> Result<(), BuildError> {
-    if value < low || value > high {
-        return Err(BuildError::at(key, format!("{value} lies outside {low} to {high}")));
-    }
-    Ok(())
-}
-
-fn check_share(key: &'static str, share: Ratio, most_percent: u64) -> Result<(), BuildError> {
-    if share.num * 100 > share.den * most_percent {
-        return Err(BuildError::at(
-            key,
-            format!("more than {most_percent} % leaves too little for the rest"),
-        ));
-    }
-    Ok(())
-}
-
 impl HybridConfig {
     fn check(&self) -> Result<(), BuildError> {
         if self.slc.is_none() && self.mlc.is_none() {
@@ -284,18 +215,8 @@ impl HybridConfig {
             ));
         }
         let page = self.page_size.0;
-        if !page.is_power_of_two() || !(2 << 10..=32 << 10).contains(&page) {
-            return Err(BuildError::at(
-                "page_size",
-                format!("{} is not a power of two from 2 KiB to 32 KiB", self.page_size),
-            ));
-        }
-        if self.dram_size.0 < 16 * page || self.dram_size.0 > 1 << 40 {
-            let least = ByteLen(16 * page);
-            return Err(BuildError::at(
-                "dram_size",
-                format!("{} lies outside {least} to 1 TiB", self.dram_size),
-            ));
+        if self.dram_size.0 < 16 * page {
+            return Err(BuildError::too_small("dram_size", self.dram_size, ByteLen(16 * page)));
         }
         if !self.erase_unit.0.is_multiple_of(page)
             || self.erase_unit.0 < 4 * page
@@ -325,12 +246,7 @@ impl HybridConfig {
             let why = format!("{} is not a power of two from the page to 1 GiB", self.dirty_region_size);
             return Err(BuildError::at("dirty_region_size", why));
         }
-        check_range("group_pages", self.group_pages, 1, 125)?;
-        check_range("append_idle", self.append_idle, Span::ZERO, Span::from_secs(3600))?;
-        check_share("gc_reserve", self.gc_reserve, 50)?;
-        check_share("slc_cold_share", self.slc_cold_share, 90)?;
-        check_share("mlc_cold_share", self.mlc_cold_share, 90)?;
-        check_share("append_threshold", self.append_threshold, 75)
+        Ok(())
     }
 
     /// The ring on child `child`, whose slots and units are numbered from these.

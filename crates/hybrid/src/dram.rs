@@ -10,9 +10,7 @@
 //!
 //! RAM: the pages, 80 bytes for each, and 4 bytes for each page of the disk.
 
-use nandu_base::{ByteLen, Payload, PayloadPool, SECTOR};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{ByteLen, Payload, PayloadPool, SECTOR, options};
 use std::collections::VecDeque;
 
 pub(crate) const NO_FRAME: u32 = u32::MAX;
@@ -56,8 +54,8 @@ pub(crate) struct Frame {
 }
 
 /// Which of the frames that wait to be appended goes first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// The one that waits for longest.
     Oldest,

@@ -49,7 +49,7 @@
 mod experiment;
 
 pub use experiment::Experiment;
-pub use nandu_base::{Declaration, Declared, Policy, Precondition, Registry};
+pub use nandu_base::{Declaration, Declared, Policy, Precondition, Registry, options};
 pub use nandu_experiment::console::{Console, Listener, Work};
 pub use nandu_experiment::failure::{Failure, Kind as FaultKind};
 pub use nandu_experiment::parallel::cores;
@@ -385,11 +385,12 @@ pub mod scheduler {
 ///
 /// ```
 /// use nandu::machine::{BuildContext, Cx, DeviceConfig, Kind, Limits, Machine, ReqId, Report, Step};
+/// use nandu::options;
 /// use nandu::units::{BuildError, Op};
 ///
 /// /// Its options.
-/// #[derive(Clone, Debug, serde::Deserialize, schemars::JsonSchema)]
-/// #[serde(deny_unknown_fields)]
+/// #[options(crate = nandu)]
+/// #[derive(Clone, Debug)]
 /// struct ReadsOnly {
 ///     /// The device that is read.
 ///     below: String,

@@ -5,47 +5,33 @@ use crate::machine::Parts;
 use crate::order::OrderConfig;
 pub use crate::schedulers::SchedulerConfig;
 use crate::schedulers::{Given, Weights};
-use nandu_base::{BuildContext, BuildError, DeviceConfig, Kind, Machine, Plant, Registry, Span};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildContext, BuildError, DeviceConfig, Kind, Machine, Plant, Registry, Span, options};
 
 /// Options of `queue`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct QueueConfig {
     /// The device below.
     pub below: String,
     /// Who goes next.
-    #[serde(default = "scheduler")]
+    #[option(default = SchedulerConfig::named("drr"))]
     pub scheduler: SchedulerConfig,
-    /// In which order the requests of one tenant go. For `noop`, `cfq` with slices `slo`, `cffq`, `flashfq` and `drr`; the
-    /// others have an order of their own.
-    #[serde(default)]
+    /// In which order the requests of one tenant go. For `noop`, `cfq` with slices `slo`, `cffq`, `flashfq` and `drr`; the others have an order of
+    /// their own.
+    #[option(default, unset = "`fifo`")]
     pub order: OrderConfig,
-    /// Requests in flight below at a time. Default: what the device below takes; 1 with `anticipatory`. From 1 to 65536.
-    #[schemars(range(min = 1, max = 65_536))]
+    /// Requests in flight below at a time.
+    #[option(unset = "what the device below takes; 1 with `anticipatory`", range = 1..=65_536)]
     pub depth: Option<u32>,
     /// What a request is taken to cost.
-    #[serde(default)]
+    #[option(default, unset = "`CC`")]
     pub cost: CostConfig,
-    /// How far ahead of its `max` rates a tenant may be. Default 1 ms.
-    #[serde(default = "burst")]
+    /// How far ahead of its `max` rates a tenant may be.
+    #[option(default = Span::from_ms(1))]
     pub burst: Span,
-    /// How often a tenant's latency is compared with its `target_latency`. Default 100 ms; more than 0.
-    #[serde(default = "window")]
+    /// How often a tenant's latency is compared with its `target_latency`.
+    #[option(default = Span::from_ms(100), above = Span::ZERO)]
     pub latency_window: Span,
-}
-
-fn scheduler() -> SchedulerConfig {
-    SchedulerConfig::named("drr")
-}
-
-fn burst() -> Span {
-    Span::from_ms(1)
-}
-
-fn window() -> Span {
-    Span::from_ms(100)
 }
 
 /// Faults that can be planted.
@@ -65,12 +51,6 @@ pub fn kind() -> Kind {
 
 impl QueueConfig {
     fn check(&self) -> Result<(), BuildError> {
-        if self.depth.is_some_and(|d| d == 0 || d > 65_536) {
-            return Err(BuildError::at("depth", "1 to 65536 requests can be in flight"));
-        }
-        if self.latency_window == Span::ZERO {
-            return Err(BuildError::at("latency_window", "must be greater than 0"));
-        }
         if let Some(flaw) = self.cost.flaw() {
             return Err(BuildError::at("cost", flaw));
         }

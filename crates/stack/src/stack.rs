@@ -215,7 +215,7 @@ impl Stack {
                 precondition: options.precondition,
             };
             self.check_areas(device, &children)?;
-            let machine = device.config.build(&context).map_err(|error| self.impossible(device, error))?;
+            let machine = device.config.machine(&context).map_err(|error| self.impossible(device, error))?;
             self.check_sharing(number, &children, &mut regions)?;
             parts.push(BuiltPart {
                 name: device.name.clone(),

@@ -260,11 +260,11 @@ fn nested_options_are_checked_where_they_stand() {
         ("cache = \"1 MiB\"", format!("s.toml:17:9: `cache` in {place}: expected a table, not text")),
         (
             "read_error_rate = \"3/2\"",
-            "s.toml:17:19: device `bad`: `read_error_rate`: a chance is at most 1".into(),
+            "s.toml:17:19: device `bad`: `read_error_rate`: 1.5 is out of bounds: at most 1".into(),
         ),
         (
             "cache = { size = \"1 KiB\" }",
-            "s.toml:17:18: device `bad`: `cache.size`: 1 KiB lies outside 4 KiB to 64 MiB".into(),
+            "s.toml:17:9: device `bad`: `cache`: size: 1 KiB is out of bounds: 4 KiB to 64 MiB".into(),
         ),
         ("[device.bad.cache]\nsize = \"1 MiB\"", "nothing".into()),
     ] {

@@ -2,41 +2,31 @@
 
 use super::Integrity;
 use super::layout::Layout;
-use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Span};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Span, options,
+};
 
 /// Options of `integrity`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct IntegrityConfig {
     /// The device whose blocks are checked.
     pub below: String,
-    /// Bytes that one checksum covers; requests become a multiple of it. A larger block needs less room and fewer
-    /// records. Default 4 KiB, or the alignment of the device below where that is more; a power of two from that alignment to 64 KiB. Part of what is on the device: it cannot
-    /// be changed later.
+    /// Bytes that one checksum covers; requests become a multiple of it. A larger block needs less room and fewer records. Part of what is on the
+    /// device: it cannot be changed later.
+    #[option(unset = "4 KiB, or the alignment of the device below where that is more", range = ..=ByteLen::kib(64), power_of_two)]
+    #[option(also = "at least that alignment")]
     pub block_size: Option<ByteLen>,
-    /// Memory for checksums. A read of a region whose checksums are not there reads 4 KiB more. Default 16 MiB, from 64 KiB to 64 GiB;
-    /// room for twice `max_dirty_regions`.
-    #[serde(default = "default_cache")]
+    /// Memory for checksums. A read of a region whose checksums are not there reads 4 KiB more.
+    #[option(default = ByteLen::mib(16), range = ByteLen::kib(64)..=ByteLen::gib(64), also = "room for twice `max_dirty_regions`")]
     pub cache_size: ByteLen,
-    /// Most regions (1024 blocks each) whose checksums on the device may be out of date at a time. After a cut their data are read once, and
-    /// taken as they are. Default 128, from 1 to 65536.
-    #[serde(default = "default_dirty_regions")]
+    /// Most regions (1024 blocks each) whose checksums on the device may be out of date at a time. After a cut their data are read once, and taken
+    /// as they are.
+    #[option(default = 128, range = 1..=65_536)]
     pub max_dirty_regions: u32,
-    /// Time without a write after which the checksums of a region are written. Default 1 s, from 1 ms to 1 h.
-    #[serde(default = "default_clean_after")]
+    /// Time without a write after which the checksums of a region are written.
+    #[option(default = Span::from_secs(1), range = Span::from_ms(1)..=Span::from_secs(3600))]
     pub bitmap_delay: Span,
-}
-
-fn default_cache() -> ByteLen {
-    ByteLen::mib(16)
-}
-fn default_dirty_regions() -> u32 {
-    128
-}
-fn default_clean_after() -> Span {
-    Span::from_secs(1)
 }
 
 /// Faults that are planted; none outside of tests.
@@ -110,18 +100,6 @@ impl DeviceConfig for IntegrityConfig {
             let why =
                 format!("{block} is not a power of two from {} to 64 KiB", ByteLen(u64::from(below.align)));
             return Err(BuildError::at("block_size", why));
-        }
-        if !(1..=65536).contains(&self.max_dirty_regions) {
-            return Err(BuildError::at(
-                "max_dirty_regions",
-                format!("{} is out of bounds: 1 to 65536", self.max_dirty_regions),
-            ));
-        }
-        if !(Span::from_ms(1)..=Span::from_secs(3600)).contains(&self.bitmap_delay) {
-            return Err(BuildError::at(
-                "bitmap_delay",
-                format!("{} is out of bounds: 1 ms to 1 h", self.bitmap_delay),
-            ));
         }
         let layout = Layout::new(below.capacity, below.align, block.0)?;
         let least = ByteLen((2 * u64::from(self.max_dirty_regions) * layout.page).max(64 << 10));

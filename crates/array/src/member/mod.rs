@@ -16,6 +16,8 @@
 //! **Modules.** [`record`] the superblock and how it is written; [`generation`] how two of them stand to each
 //! other.
 
+use nandu_base::options;
+
 pub mod generation;
 pub mod moved;
 pub mod record;
@@ -23,12 +25,9 @@ pub mod record;
 pub use generation::{Standing, is_fork, standing};
 pub use record::{Gen, State, Superblock};
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-
 /// What is known of blank members that become a set.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum InitialSync {
     /// Nothing: the first leg of a mirror is copied to the other, parity is computed, unless whoever starts the stack says `assume_clean`.
     #[default]

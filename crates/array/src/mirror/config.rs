@@ -4,14 +4,12 @@ use super::layout::{Layout, PAGE};
 use super::policy::{Maintenance, Policy};
 use super::{MAX_LEGS, Mirror};
 use crate::member::InitialSync;
-use crate::scrub::{self, OnMismatch, ScrubConfig};
-use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use crate::scrub::{OnMismatch, ScrubConfig};
+use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span, options};
 
 /// Which member serves a read when several can.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadPolicy {
     /// The leader.
     Leader,
@@ -27,8 +25,8 @@ pub enum ReadPolicy {
 }
 
 /// Which leg leads when both are healthy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failback {
     /// The one that led last: roles swap when the leader leaves, and by command.
     Manual,
@@ -37,83 +35,54 @@ pub enum Failback {
 }
 
 /// Options of `mirror`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct MirrorConfig {
     /// The devices that hold the same data: 2 to 8.
     pub legs: Vec<String>,
-    /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.
-    #[serde(default = "default_region_size")]
+    /// Bytes for which one mark says "the legs may differ here".
+    #[option(default = ByteLen::mib(1), range = ByteLen::kib(64)..=ByteLen::mib(64), power_of_two)]
     pub region_size: ByteLen,
-    /// A region without writes for this long is marked clean again. Default 5 s; 1 ms to 1 h.
-    #[serde(default = "default_bitmap_delay")]
+    /// A region without writes for this long is marked clean again.
+    #[option(default = Span::from_secs(5), range = Span::from_ms(1)..=Span::from_secs(3600))]
     pub bitmap_delay: Span,
-    /// Most regions marked at once while all legs are members, which bounds what is copied after a crash. Default 1024;
-    /// 32 to 65536.
-    #[serde(default = "default_max_dirty_regions")]
+    /// Most regions marked at once while all legs are members, which bounds what is copied after a crash.
+    #[option(default = 1024, range = 32..=65_536)]
     pub max_dirty_regions: u32,
-    /// Bytes copied by one request of a resync. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB.
-    #[serde(default = "default_resync_chunk")]
+    /// Bytes copied by one request of a resync.
+    #[option(default = ByteLen::kib(256), range = ByteLen::kib(4)..=ByteLen::mib(16), multiple_of = ByteLen::kib(4))]
     pub resync_chunk: ByteLen,
-    /// Copies in flight at once. Default 2; 1 to 64.
-    #[serde(default = "default_resync_depth")]
+    /// Copies in flight at once.
+    #[option(default = 2, range = 1..=64)]
     pub resync_depth: u32,
-    /// Bytes a second that a resync copies at most. Default 0: no limit; otherwise at least 4 KiB.
-    #[serde(default)]
+    /// Bytes a second that a resync copies at most.
+    #[option(default, off = "no limit", range = ByteLen::kib(4)..)]
     pub resync_rate: ByteLen,
-    /// Which leg serves a read. Default "balanced".
-    #[serde(default = "default_read_policy")]
+    /// Which leg serves a read.
+    #[option(default = ReadPolicy::Balanced)]
     pub read_policy: ReadPolicy,
-    /// How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 to 16.
-    #[serde(default = "default_write_retries")]
+    /// How often a failed write is tried again on its leg before the leg is given up.
+    #[option(default = 1, range = 0..=16)]
     pub write_retries: u8,
-    /// What is known of blank legs. Default "resync".
-    #[serde(default)]
+    /// What is known of blank legs.
+    #[option(default)]
     pub initial_sync: InitialSync,
-    /// The comparison of the legs. Default: only by command, 32 MiB a second.
-    #[serde(default)]
+    /// The comparison of the legs.
+    #[option(default, table)]
     pub scrub: ScrubConfig,
-    /// Which leg leads when all are healthy. Default "manual".
-    #[serde(default = "default_failback")]
+    /// Which leg leads when all are healthy.
+    #[option(default = Failback::Manual)]
     pub failback: Failback,
-    /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.
-    #[serde(default = "default_mark_ahead")]
+    /// Regions that are marked ahead of a sequential writer.
+    #[option(default = 8, range = 0..=64)]
     pub mark_ahead: u32,
-    /// Requests for data in flight at once on each leg, one number for each. Default []: no bound, as 0; at most 65535.
-    #[serde(default)]
+    /// Requests for data in flight at once on each leg, one number for each.
+    #[option(default, off = "no bound", note = "as 0", range = ..=65_535)]
     pub leg_queue_depth: Vec<u32>,
-    /// A leg that has not answered a request for this long is left out, if the others can do without it, and taken back
-    /// when all its old requests have ended. Costs a copy of each read. Default 0: never; otherwise 1 ms to 1 h.
-    #[serde(default)]
+    /// A leg that has not answered a request for this long is left out, if the others can do without it, and taken back when all its old requests
+    /// have ended. Costs a copy of each read.
+    #[option(default, off = "never", range = Span::from_ms(1)..=Span::from_secs(3600))]
     pub request_timeout: Span,
-}
-
-pub(super) fn default_region_size() -> ByteLen {
-    ByteLen::mib(1)
-}
-pub(super) fn default_bitmap_delay() -> Span {
-    Span::from_secs(5)
-}
-pub(super) fn default_max_dirty_regions() -> u32 {
-    1024
-}
-pub(super) fn default_resync_chunk() -> ByteLen {
-    ByteLen::kib(256)
-}
-pub(super) fn default_resync_depth() -> u32 {
-    2
-}
-pub(super) fn default_read_policy() -> ReadPolicy {
-    ReadPolicy::Balanced
-}
-pub(super) fn default_write_retries() -> u8 {
-    1
-}
-pub(super) fn default_failback() -> Failback {
-    Failback::Manual
-}
-pub(super) fn default_mark_ahead() -> u32 {
-    8
 }
 
 macro_rules! plants {
@@ -242,23 +211,7 @@ pub fn kind() -> Kind {
 impl MirrorConfig {
     /// A mirror of two devices with every option at its default.
     pub fn of(a: &str, b: &str) -> MirrorConfig {
-        MirrorConfig {
-            legs: vec![a.into(), b.into()],
-            region_size: default_region_size(),
-            bitmap_delay: default_bitmap_delay(),
-            max_dirty_regions: default_max_dirty_regions(),
-            resync_chunk: default_resync_chunk(),
-            resync_depth: default_resync_depth(),
-            resync_rate: ByteLen::ZERO,
-            read_policy: default_read_policy(),
-            write_retries: default_write_retries(),
-            initial_sync: InitialSync::default(),
-            scrub: ScrubConfig::default(),
-            failback: default_failback(),
-            mark_ahead: default_mark_ahead(),
-            leg_queue_depth: Vec::new(),
-            request_timeout: Span::ZERO,
-        }
+        MirrorConfig::with_defaults(vec![a.into(), b.into()])
     }
 
     /// The same over these devices.
@@ -282,12 +235,6 @@ impl MirrorConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {
-        let between = |key, value: u64, low: u64, high: u64, unit: &str| {
-            if (low..=high).contains(&value) {
-                return Ok(());
-            }
-            Err(BuildError::at(key, format!("{value}{unit} is out of bounds: {low} to {high}{unit}")))
-        };
         if !(2..=MAX_LEGS).contains(&self.legs.len()) {
             let why = format!("a mirror has 2 to {MAX_LEGS} legs, not {}", self.legs.len());
             return Err(BuildError::at("legs", why));
@@ -295,37 +242,8 @@ impl MirrorConfig {
         if (1..self.legs.len()).any(|leg| self.legs[..leg].contains(&self.legs[leg])) {
             return Err(BuildError::at("legs", "two legs are the same device"));
         }
-        if !self.region_size.0.is_power_of_two() {
-            return Err(BuildError::at("region_size", format!("{} is not a power of two", self.region_size)));
-        }
-        between("region_size", self.region_size.0, 64 << 10, 64 << 20, " B")?;
-        between("bitmap_delay", self.bitmap_delay.0, 1_000_000, 3_600_000_000_000, " ns")?;
-        between("max_dirty_regions", u64::from(self.max_dirty_regions), 32, 65_536, "")?;
-        between("resync_chunk", self.resync_chunk.0, PAGE, 16 << 20, " B")?;
-        if !self.resync_chunk.0.is_multiple_of(PAGE) {
-            return Err(BuildError::at(
-                "resync_chunk",
-                format!("{} is not a multiple of 4 KiB", self.resync_chunk),
-            ));
-        }
-        between("resync_depth", u64::from(self.resync_depth), 1, 64, "")?;
-        if self.resync_rate.0 != 0 && self.resync_rate.0 < PAGE {
-            return Err(BuildError::at(
-                "resync_rate",
-                "less than 4 KiB a second would never end; 0 means no limit",
-            ));
-        }
-        between("write_retries", u64::from(self.write_retries), 0, 16, "")?;
-        scrub::check(self.scrub.interval, self.scrub.rate)?;
-        if self.request_timeout != Span::ZERO {
-            between("request_timeout", self.request_timeout.0, 1_000_000, 3_600_000_000_000, " ns")?;
-        }
-        between("mark_ahead", u64::from(self.mark_ahead), 0, 64, "")?;
         if !self.leg_queue_depth.is_empty() && self.leg_queue_depth.len() != self.legs.len() {
             return Err(BuildError::at("leg_queue_depth", "there must be one number for each leg"));
-        }
-        for &depth in &self.leg_queue_depth {
-            between("leg_queue_depth", u64::from(depth), 0, 65_535, "")?;
         }
         Ok(())
     }

@@ -4,10 +4,8 @@ use super::Parity;
 use super::layout::{Geometry, LegLayout, PAGE, Rotation};
 use crate::legs::narrowest;
 use crate::member::InitialSync;
-use crate::scrub::{self, OnMismatch, ScrubConfig};
-use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use crate::scrub::{OnMismatch, ScrubConfig};
+use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span, options};
 
 /// Fewest and most legs.
 pub const LEGS: std::ops::RangeInclusive<usize> = 3..=16;
@@ -15,8 +13,8 @@ pub const LEGS: std::ops::RangeInclusive<usize> = 3..=16;
 const PIECE_MOST: u64 = 128 << 10;
 
 /// How the write hole is dealt with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteHole {
     /// Closed: every leg keeps what it is about to store in its own journal, durably, before any leg stores it. After a
     /// cut all of a stripe is there or nothing of it, whichever leg is lost with the cut. Every write goes out twice.
@@ -39,64 +37,47 @@ pub(super) struct Maintenance {
 }
 
 /// Options of `parity`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct ParityConfig {
     /// The devices it is made of, in order. From 3 to 16.
     pub legs: Vec<String>,
     /// 5: the parity rotates over the legs. 3: the last leg holds all parity, and one request is served at a time.
-    /// Default 5.
-    #[serde(default = "default_level")]
+    #[option(default = 5)]
     pub level: u8,
-    /// Where the parity of each row lies at level 5. Default "left-symmetric".
-    #[serde(default)]
+    /// Where the parity of each row lies at level 5.
+    #[option(default)]
     pub layout: Rotation,
-    /// Bytes on one leg before the next one follows. Default 64 KiB at level 5 and 4 KiB at level 3; a power of two from
-    /// 4 KiB to 1 MiB.
+    /// Bytes on one leg before the next one follows.
+    #[option(unset = "64 KiB at level 5 and 4 KiB at level 3", range = ByteLen::kib(4)..=ByteLen::mib(1), power_of_two)]
     pub chunk: Option<ByteLen>,
-    /// How the write hole is dealt with. Default "journal".
-    #[serde(default = "default_write_hole")]
+    /// How the write hole is dealt with.
+    #[option(default = WriteHole::Journal)]
     pub write_hole: WriteHole,
-    /// Bytes of each leg that are kept for its journal. Default 4 MiB; room for 8 to 1024 entries of one chunk, at most
-    /// 128 KiB, and 4 KiB.
-    #[serde(default = "default_journal_size")]
+    /// Bytes of each leg that are kept for its journal.
+    #[option(default = ByteLen::mib(4), also = "room for 8 to 1024 entries of one chunk, at most 128 KiB, and 4 KiB")]
     pub journal_size: ByteLen,
-    /// Bytes that one request of a rebuild covers. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB.
-    #[serde(default = "default_rebuild_chunk")]
+    /// Bytes that one request of a rebuild covers.
+    #[option(default = ByteLen::kib(256), range = ByteLen::kib(4)..=ByteLen::mib(16), multiple_of = ByteLen::kib(4))]
     pub rebuild_chunk: ByteLen,
-    /// Bytes a second that a rebuild writes at most. Default 0: no limit; otherwise at least 4 KiB.
-    #[serde(default)]
+    /// Bytes a second that a rebuild writes at most.
+    #[option(default, off = "no limit", range = ByteLen::kib(4)..)]
     pub rebuild_rate: ByteLen,
-    /// How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 or 1.
-    #[serde(default = "default_write_retries")]
+    /// How often a failed write is tried again on its leg before the leg is given up.
+    #[option(default = 1, range = 0..=1)]
     pub write_retries: u8,
-    /// What is known of blank legs. Default "resync".
-    #[serde(default)]
+    /// What is known of blank legs.
+    #[option(default)]
     pub initial_sync: InitialSync,
-    /// The comparison of all legs. Default: only by command, 32 MiB of each leg a second.
-    #[serde(default)]
+    /// The comparison of all legs.
+    #[option(default, table)]
     pub scrub: ScrubConfig,
-    /// A leg that has not answered a request for this long is left out, if the others can do without it, and taken back and
-    /// rebuilt when all its old requests have ended. Costs a copy of each read. Default 0: never; otherwise 1 ms to 1 h.
-    #[serde(default)]
+    /// A leg that has not answered a request for this long is left out, if the others can do without it, and taken back and rebuilt when all its
+    /// old requests have ended. Costs a copy of each read.
+    #[option(default, off = "never", range = Span::from_ms(1)..=Span::from_secs(3600))]
     pub request_timeout: Span,
 }
 
-fn default_level() -> u8 {
-    5
-}
-fn default_write_hole() -> WriteHole {
-    WriteHole::Journal
-}
-fn default_journal_size() -> ByteLen {
-    ByteLen::mib(4)
-}
-fn default_rebuild_chunk() -> ByteLen {
-    ByteLen::kib(256)
-}
-fn default_write_retries() -> u8 {
-    1
-}
 macro_rules! plants {
     ($([$list:ident, $about:literal] $($field:ident, $name:literal, $breaks:literal, $summary:literal;)*)*) => {
         $(#[doc = $about]
@@ -183,20 +164,7 @@ pub fn kind() -> Kind {
 impl ParityConfig {
     /// An array of `legs` with every option at its default.
     pub fn of(legs: &[&str]) -> ParityConfig {
-        ParityConfig {
-            legs: legs.iter().map(|l| l.to_string()).collect(),
-            level: default_level(),
-            layout: Rotation::default(),
-            chunk: None,
-            write_hole: default_write_hole(),
-            journal_size: default_journal_size(),
-            rebuild_chunk: default_rebuild_chunk(),
-            rebuild_rate: ByteLen::ZERO,
-            write_retries: default_write_retries(),
-            initial_sync: InitialSync::default(),
-            scrub: ScrubConfig::default(),
-            request_timeout: Span::ZERO,
-        }
+        ParityConfig::with_defaults(legs.iter().map(|l| l.to_string()).collect())
     }
 
     pub(super) fn maintenance(&self) -> Maintenance {
@@ -210,13 +178,11 @@ impl ParityConfig {
     }
 
     fn check(&self) -> Result<(), BuildError> {
-        let between = |key, value: u64, low: u64, high: u64, unit: &str| {
-            if (low..=high).contains(&value) {
-                return Ok(());
-            }
-            Err(BuildError::at(key, format!("{value}{unit} is out of bounds: {low} to {high}{unit}")))
-        };
-        between("legs", self.legs.len() as u64, *LEGS.start() as u64, *LEGS.end() as u64, " devices")?;
+        if !LEGS.contains(&self.legs.len()) {
+            let (have, low, high) = (self.legs.len(), LEGS.start(), LEGS.end());
+            let why = format!("{have} devices is out of bounds: {low} to {high} devices");
+            return Err(BuildError::at("legs", why));
+        }
         if let Some(twice) = (1..self.legs.len()).find(|&i| self.legs[..i].contains(&self.legs[i])) {
             return Err(BuildError::at("legs", format!("`{}` is given twice", self.legs[twice])));
         }
@@ -229,24 +195,7 @@ impl ParityConfig {
                 "at level 3 the parity does not rotate; leave the option out",
             ));
         }
-        if !self.chunk().0.is_power_of_two() {
-            return Err(BuildError::at("chunk", format!("{} is not a power of two", self.chunk())));
-        }
-        between("chunk", self.chunk().0, PAGE, 1 << 20, " B")?;
-        between("rebuild_chunk", self.rebuild_chunk.0, PAGE, 16 << 20, " B")?;
-        if !self.rebuild_chunk.0.is_multiple_of(PAGE) {
-            let why = format!("{} is not a multiple of 4 KiB", self.rebuild_chunk);
-            return Err(BuildError::at("rebuild_chunk", why));
-        }
-        if self.rebuild_rate.0 != 0 && self.rebuild_rate.0 < PAGE {
-            let why = "less than 4 KiB a second would never end; 0 means no limit";
-            return Err(BuildError::at("rebuild_rate", why));
-        }
-        scrub::check(self.scrub.interval, self.scrub.rate)?;
-        if self.request_timeout != Span::ZERO {
-            between("request_timeout", self.request_timeout.0, 1_000_000, 3_600_000_000_000, " ns")?;
-        }
-        between("write_retries", u64::from(self.write_retries), 0, 1, "")
+        Ok(())
     }
 }
 

@@ -14,9 +14,7 @@
 
 use crate::member;
 use crate::member::record::{Reader, SEAL, Writer};
-use nandu_base::{ByteLen, ByteOffset};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{ByteLen, ByteOffset, options};
 
 /// Bytes in one record.
 pub const PAGE: u64 = 4096;
@@ -35,8 +33,8 @@ const MOST: usize = 16;
 pub const OUT: u64 = u64::MAX;
 
 /// How parity moves from row to row.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Rotation {
     /// Parity moves down; data begins behind it.
     #[default]

@@ -18,7 +18,7 @@ fn build(config: &MirrorConfig, children: &[Limits]) -> Result<Limits, String> {
         planted: &planted,
         precondition: Precondition::Empty,
     };
-    config.build(&cx).map(|m| m.limits().clone()).map_err(|e| format!("{}: {e}", e.key.unwrap_or("")))
+    config.machine(&cx).map(|m| m.limits().clone()).map_err(|e| format!("{}: {e}", e.key.unwrap_or("")))
 }
 
 /// Why these options are refused.

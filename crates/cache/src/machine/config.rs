@@ -6,69 +6,74 @@ use crate::directory::LINE_MAX;
 use crate::map::{AnyMap, Flat, Hashed};
 use crate::prefetch::{Brings, Holes, PrefetchConfig, Units};
 use crate::replacement::{Fault, LineOf, Needs, ReplacementConfig, Room};
-use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Limits, Machine, Registry, Span};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Limits, Machine, Registry, Span, options};
 
 /// Options of `cache`: memory above a device.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct CacheConfig {
     /// The device that is cached.
     pub below: String,
-    /// Memory for blocks. At least 8 blocks, at most 1 TiB.
+    /// Memory for blocks.
+    #[option(also = "from 8 blocks to 1 TiB")]
     pub size: ByteLen,
-    /// Unit in which memory is taken. Default 4 KiB; a power of two from 512 B to 64 KiB and a multiple of the alignment
-    /// below. Bytes behind the last whole block of the device are not offered.
-    #[serde(default = "block")]
+    /// Unit in which memory is taken. Bytes behind the last whole block of the device are not offered.
+    #[option(default = ByteLen::kib(4), range = ByteLen(512)..=ByteLen::kib(64), power_of_two)]
+    #[option(also = "a multiple of the alignment below")]
     pub block_size: ByteLen,
-    /// Bytes of a segment, for the prefetchers and policies that go by segments: a power of two of blocks, at most 64
-    /// blocks. Default: that of `prefetch`, else 32 KiB.
+    /// Bytes of a segment, for the prefetchers and policies that go by segments.
+    #[option(
+        unset = "that of `prefetch`, else 32 KiB",
+        also = "a power of two of blocks, at most 64 blocks"
+    )]
     pub segment_size: Option<ByteLen>,
-    /// What is read ahead. Default: segments.
-    #[serde(default = "prefetch")]
+    /// What is read ahead.
+    #[option(default = PrefetchConfig::named("segment"))]
     pub prefetch: PrefetchConfig,
-    /// Who goes when memory is short. Default: adaptive culling.
-    #[serde(default = "replacement")]
+    /// Who goes when memory is short.
+    #[option(default = ReplacementConfig::named("adaptive-culling"))]
     pub replacement: ReplacementConfig,
-    /// When writes go below. Default: at once (`writethrough`).
-    #[serde(default)]
+    /// When writes go below.
+    #[option(default, unset = "at once (`writethrough`)")]
     pub write: WriteConfig,
-    /// What is missing of a read goes below first and alone; what is brought with it follows as a read that nobody waits
-    /// for. Default false: one command brings both.
-    #[serde(default)]
+    /// What is missing of a read goes below first and alone; what is brought with it follows as a read that nobody waits for.
+    #[option(default)]
     pub demand_first: bool,
-    /// Tell the device below which of the blocks that were read together are used: those that were asked for, and those that
-    /// were brought with them when they are met. A `hybrid` then keeps the others out of its upper ring. Default false.
-    #[serde(default)]
+    /// Tell the device below which of the blocks that were read together are used: those that were asked for, and those that were brought with them
+    /// when they are met. A `hybrid` then keeps the others out of its upper ring.
+    #[option(default)]
     pub use_hints: bool,
-    /// Longest read below. Default and most: 64 blocks, or what the device below takes. At least a block.
+    /// Longest read below.
+    #[option(unset = "64 blocks, or what the device below takes", also = "from a block to that")]
     pub max_fill_size: Option<ByteLen>,
-    /// Reads ahead that may be in flight. More are refused. Default 16, from 0 to 4096.
-    #[serde(default = "prefetch_depth")]
+    /// Reads ahead that may be in flight. More are refused.
+    #[option(default = 16, range = 0..=4096)]
     pub prefetch_depth: u32,
-    /// Refuse reads ahead while the device below is busy. Default false.
-    #[serde(default)]
+    /// Refuse reads ahead while the device below is busy.
+    #[option(default)]
     pub drop_when_busy: bool,
-    /// Bring ahead only blocks of a physical unit (flash page, track) that is read anyway, or from a lane that is not used
-    /// yet, where the device below knows; each row of such blocks by a command of its own. Default false.
-    #[serde(default)]
+    /// Bring ahead only blocks of a physical unit (flash page, track) that is read anyway, or from a lane that is not used yet, where the device
+    /// below knows; each row of such blocks by a command of its own.
+    #[option(default)]
     pub colocated: bool,
-    /// Time of a request that is answered from memory. Default 2 us, at most 1 ms.
-    #[serde(default = "hit_latency")]
+    /// Time of a request that is answered from memory.
+    #[option(default = Span::from_us(2), range = ..=Span::from_ms(1))]
     pub hit_latency: Span,
-    /// Further time of an answer from memory for each list that the policy changes. Default 0, at most 1 ms.
-    #[serde(default = "list_latency")]
+    /// Further time of an answer from memory for each list that the policy changes.
+    #[option(default = Span::ZERO, range = ..=Span::from_ms(1))]
     pub list_latency: Span,
-    /// How a block is found. Default `array`, a table of 4 bytes for each line of the device where it is touched; `hash`
-    /// takes 32 bytes for each line that fits into memory, however large the device.
-    #[serde(default)]
+    /// How a block is found.
+    #[option(
+        default,
+        note = "a table of 4 bytes for each line of the device where it is touched",
+        also = "`hash` takes 32 bytes for each line that fits into memory, however large the device"
+    )]
     pub index: IndexConfig,
 }
 
 /// How a block is found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IndexConfig {
     /// By number.
     #[default]
@@ -77,29 +82,9 @@ pub enum IndexConfig {
     Hash,
 }
 
-fn block() -> ByteLen {
-    ByteLen::kib(4)
-}
-fn prefetch() -> PrefetchConfig {
-    PrefetchConfig::named("segment")
-}
-fn replacement() -> ReplacementConfig {
-    ReplacementConfig::named("adaptive-culling")
-}
-fn prefetch_depth() -> u32 {
-    16
-}
-fn hit_latency() -> Span {
-    Span::from_us(2)
-}
-fn list_latency() -> Span {
-    Span::ZERO
-}
-
 const SEGMENT: ByteLen = ByteLen::kib(32);
 const MEMORY_MAX: ByteLen = ByteLen::gib(1024);
 const LEAST_BLOCKS: u64 = 8;
-const TIME_MAX: Span = Span::from_ms(1);
 
 impl DeviceConfig for CacheConfig {
     fn children(&self) -> Vec<String> {
@@ -125,23 +110,12 @@ impl DeviceConfig for CacheConfig {
             let least = ByteLen(LEAST_BLOCKS * block);
             return Err(BuildError::at("size", format!("{} lies outside {least} to 1 TiB", self.size)));
         }
-        for (key, time) in [("hit_latency", self.hit_latency), ("list_latency", self.list_latency)] {
-            if time > TIME_MAX {
-                return Err(BuildError::at(key, format!("{time} is more than 1 ms")));
-            }
-        }
         if let Some(most) = self.max_fill_size {
             let longest = ByteLen(u64::from(LINE_MAX) * block);
             if most.0 < block || most > longest {
                 let why = format!("{most} lies outside {} to {longest}, 64 blocks", self.block_size);
                 return Err(BuildError::at("max_fill_size", why));
             }
-        }
-        if self.prefetch_depth > 4096 {
-            return Err(BuildError::at(
-                "prefetch_depth",
-                format!("{} is more than 4096", self.prefetch_depth),
-            ));
         }
         let dirty = self.write.dirty_blocks(memory, block)?;
         let clean = memory - dirty;
@@ -184,12 +158,6 @@ impl DeviceConfig for CacheConfig {
 impl CacheConfig {
     fn block_size(&self, below: &Limits) -> Result<u64, BuildError> {
         let block = self.block_size.0;
-        if !block.is_power_of_two() || !(512..=64 << 10).contains(&block) {
-            return Err(BuildError::at(
-                "block_size",
-                format!("{} is not a power of two from 512 B to 64 KiB", self.block_size),
-            ));
-        }
         if !block.is_multiple_of(u64::from(below.align)) || block > below.max_io.0 {
             let why = format!(
                 "{} is not a multiple of the alignment of `{}`, {}, or longer than its longest request",

@@ -6,7 +6,7 @@
 //! Cost: none.
 
 use super::{Brings, Look, Prefetch, PrefetchOptions, Range, Units};
-use nandu_base::{BuildError, ByteLen, Declared};
+use nandu_base::{BuildError, ByteLen, Declared, options};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -23,8 +23,8 @@ pub struct SegmentConfig {
 }
 
 /// What a missing block of a segment that is partly here brings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Holes {
     /// All that is missing of the segment.
     #[default]

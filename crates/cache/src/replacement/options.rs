@@ -5,9 +5,7 @@ use super::{
     S3FifoConfig, SarcConfig, SegmentPrefetchOnlyConfig, SieveConfig,
 };
 use crate::page_sim::{Accesses, PageCache, PageResult, run_policy};
-use nandu_base::{BuildError, Chosen, Declared, Family, Policy, Ratio, ReadOptions};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Chosen, Declared, Family, Policy, Ratio, ReadOptions, options};
 use std::fmt::Debug;
 
 /// Which line goes when memory is short, by name and options.
@@ -109,8 +107,8 @@ pub enum Needs {
 }
 
 /// The unit of replacement.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LineOf {
     /// One block.
     #[default]

@@ -22,7 +22,7 @@ use super::{Arrival, Cause, Hit, Recall, Replacement, ReplacementOptions, Room, 
 use crate::directory::Line;
 use crate::ghost::GhostQueue;
 use crate::list::{Chain, List};
-use nandu_base::{BuildError, Declared, Report, Violation};
+use nandu_base::{BuildError, Declared, Report, Violation, options};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -41,8 +41,8 @@ pub struct S3FifoConfig {
 }
 
 /// Where lines go while memory fills and the small queue has its share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fill {
     /// Into the small queue all the same.
     #[default]

@@ -296,7 +296,8 @@ mod tests {
         let verbs = [
             CtlVerb::Stop,
             CtlVerb::Fail { leg: "a".into(), force: true },
-            CtlVerb::Add { leg: "a".into() },
+            CtlVerb::Add { leg: "a".into(), to: Vec::new() },
+            CtlVerb::Add { leg: "c".into(), to: ["to", "m", "with", "/c d.img"].map(String::from).to_vec() },
             CtlVerb::Replace { leg: "a".into(), with: vec!["with".into(), "/a b".into()] },
             CtlVerb::Grow { device: None },
             CtlVerb::Grow { device: Some("m".into()) },

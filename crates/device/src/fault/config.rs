@@ -1,56 +1,57 @@
 //! The options of `fault`.
 
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, DeviceConfig, Instant, Limits, Machine, Ratio, Rng, Span,
+    BuildContext, BuildError, ByteLen, DeviceConfig, Instant, Limits, Machine, Ratio, Rng, Span, options,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Options of `fault`. Without any of them it passes everything on.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct FaultConfig {
     /// The device that is to fail.
     pub below: String,
-    /// Chance that a read fails in part or as a whole. The data stays: a later read may succeed. Default 0, at most 1.
-    #[serde(default = "never")]
+    /// Chance that a read fails in part or as a whole. The data stays: a later read may succeed.
+    #[option(default = Ratio::ZERO, range = ..=Ratio::new(1, 1))]
     pub read_error_rate: Ratio,
-    /// Chance that a write, trim or write-zeroes fails. Default 0, at most 1.
-    #[serde(default = "never")]
+    /// Chance that a write, trim or write-zeroes fails.
+    #[option(default = Ratio::ZERO, range = ..=Ratio::new(1, 1))]
     pub write_error_rate: Ratio,
     /// Whether a write that fails leaves a part of itself in the cache, where reads find it and the next flush makes it durable, as drives do. Needs `cache`.
-    /// By default it changes nothing.
-    #[serde(default)]
+    /// Otherwise it changes nothing.
+    #[option(default)]
     pub write_error_leaves_part: bool,
-    /// Chance that a flush fails. Default 0, at most 1.
-    #[serde(default = "never")]
+    /// Chance that a flush fails.
+    #[option(default = Ratio::ZERO, range = ..=Ratio::new(1, 1))]
     pub flush_error_rate: Ratio,
-    /// Chance that a write is stored with one wrong bit and succeeds. Needs a run that stores data. Default 0, at most 1.
-    #[serde(default = "never")]
+    /// Chance that a write is stored with one wrong bit and succeeds. Needs a run that stores data.
+    #[option(default = Ratio::ZERO, range = ..=Ratio::new(1, 1))]
     pub flip_rate: Ratio,
-    /// A volatile write cache. Default: none.
+    /// A volatile write cache.
+    #[option(unset = "none", table)]
     pub cache: Option<CacheConfig>,
-    /// Time for which every request waits before the device takes it, side by side with others: a slow path, not a slow
-    /// arm. Default 0, at most 1 h.
-    #[serde(default)]
+    /// Time for which every request waits before the device takes it, side by side with others: a slow path, not a slow arm.
+    #[option(default, off = "none", range = Span::from_us(1)..=Span::from_secs(3600))]
     pub delay: Span,
-    /// Spans in which the device holds every request that comes. Default: none.
+    /// Spans in which the device holds every request that comes.
+    #[option(unset = "none")]
     pub freeze: Option<FreezeConfig>,
-    /// Losses of the device; one that ends is a power cut of the device. Default: none.
+    /// Losses of the device; one that ends is a power cut of the device.
+    #[option(unset = "none")]
     pub loss: Option<LossConfig>,
 }
 
 /// A volatile write cache: a write is acknowledged when it is in the cache, and destaged later, in random pieces and in
 /// random order.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct CacheConfig {
-    /// Bytes that may wait to be destaged; one longer write fits into an empty cache. Default 1 MiB, from 4 KiB to
-    /// 64 MiB.
-    #[serde(default = "cache_size")]
+    /// Bytes that may wait to be destaged; one longer write fits into an empty cache.
+    #[option(default = ByteLen::mib(1), range = ByteLen::kib(4)..=ByteLen::mib(64))]
     pub size: ByteLen,
-    /// Mean time between two destages of a cache that is not full. Default 5 ms, from 1 us to 1 h.
-    #[serde(default = "destage_interval")]
+    /// Mean time between two destages of a cache that is not full.
+    #[option(default = Span::from_ms(5), range = Span::from_us(1)..=Span::from_secs(3600))]
     pub destage_interval: Span,
 }
 
@@ -94,18 +95,6 @@ pub enum LossConfig {
         /// Mean time until the device is back, drawn alike. From 1 us to 1000 h.
         outage: Span,
     },
-}
-
-fn never() -> Ratio {
-    Ratio::ZERO
-}
-
-fn cache_size() -> ByteLen {
-    ByteLen::mib(1)
-}
-
-fn destage_interval() -> Span {
-    Span::from_ms(5)
 }
 
 /// A time drawn from half to one and a half times `mean_interval`.
@@ -153,37 +142,14 @@ impl DeviceConfig for FaultConfig {
     }
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
-        let chances = [
-            ("read_error_rate", self.read_error_rate),
-            ("write_error_rate", self.write_error_rate),
-            ("flush_error_rate", self.flush_error_rate),
-            ("flip_rate", self.flip_rate),
-        ];
-        for (key, chance) in chances {
-            if chance.num > chance.den {
-                return Err(BuildError::at(key, "a chance is at most 1"));
-            }
-        }
         if self.write_error_leaves_part && self.cache.is_none() {
             let why = "a part of a failed write stays in the cache: give the device a `cache`";
             return Err(BuildError::at("write_error_leaves_part", why));
         }
         let below = cx.only_child();
-        if let Some(cache) = &self.cache {
-            if !(ByteLen::kib(4)..=ByteLen::mib(64)).contains(&cache.size) {
-                return Err(BuildError::at(
-                    "cache.size",
-                    format!("{} lies outside 4 KiB to 64 MiB", cache.size),
-                ));
-            }
-            within("cache.destage_interval", cache.destage_interval, 1)?;
-            if below.program_order || below.erase_unit.is_some() {
-                let why = format!("`{}` takes its writes in order; a cache would reorder them", self.below);
-                return Err(BuildError::at("cache", why));
-            }
-        }
-        if self.delay > Span::ZERO {
-            within("delay", self.delay, 1)?;
+        if self.cache.is_some() && (below.program_order || below.erase_unit.is_some()) {
+            let why = format!("`{}` takes its writes in order; a cache would reorder them", self.below);
+            return Err(BuildError::at("cache", why));
         }
         match &self.freeze {
             Some(FreezeConfig::At { duration: span, .. }) => within("freeze.duration", *span, 1)?,

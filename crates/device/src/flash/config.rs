@@ -5,6 +5,7 @@ use super::{Chip, Flash};
 use crate::nand::Profile;
 use nandu_base::{
     BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Ratio, SECTOR, Span,
+    options,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,8 +16,8 @@ const SLC_PROGRAM: Span = Span::from_us(200);
 const SLC_ENDURANCE: u32 = 50_000;
 
 /// Bare NAND: erase units are erased by `reset` and programmed in order.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct FlashConfig {
     /// The chip: a profile of `nandu list profiles`.
     pub profile: String,
@@ -47,8 +48,8 @@ pub struct FlashConfig {
     pub channel_bandwidth: Option<ByteLen>,
     /// Cycles a block is made for. Default: the profile's; 50,000 where a chip of more bits holds one.
     pub endurance: Option<u32>,
-    /// Whether a block that has had its cycles is not erased any more. Default false: they are only counted.
-    #[serde(default)]
+    /// Whether a block that has had its cycles is not erased any more.
+    #[option(default)]
     pub wears_out: bool,
     /// Rows of blocks in modes of their own, 1 to 16, which follow each other on the chip. Each is used by a `flash-area`. Instead
     /// of `blocks_per_die`, `capacity`, `bits_per_cell`, `read_latency`, `program_latency` and `endurance`. Default: the chip is all alike.

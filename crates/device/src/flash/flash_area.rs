@@ -9,14 +9,12 @@
 
 use nandu_base::{
     Area, BuildContext, BuildError, ByteLen, ByteOffset, DeviceConfig, Kind, Limits, Machine, Part, Plant,
-    registry::nearest,
+    options, registry::nearest,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Options of `flash-area`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct FlashAreaConfig {
     /// The chip: a `flash` with `areas`.
     pub below: String,

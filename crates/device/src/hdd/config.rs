@@ -6,14 +6,14 @@ use super::profile::HddProfile;
 use super::queue::{Queue, Rule};
 use super::{Hdd, disksim, limits};
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Registry, SECTOR, Span,
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Registry, SECTOR, Span, options,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// A hard disk.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct HddConfig {
     /// The drive: a profile of `nandu list profiles`. Give this or `disksim`.
     pub profile: Option<String>,
@@ -33,8 +33,8 @@ pub struct HddConfig {
     pub scheduler: Rule,
     /// Requests that the rule sees at once, 1 to 256. Default: the drive's.
     pub queue_depth: Option<u32>,
-    /// A request that has waited so long goes first. Default 1 s.
-    #[serde(default = "patience")]
+    /// A request that has waited so long goes first.
+    #[option(default = Span::from_secs(1))]
     pub max_wait: Span,
     /// Whether writes are acknowledged from a volatile cache. Default: as the drive comes, on where it has one.
     pub write_cache: Option<bool>,
@@ -46,8 +46,8 @@ pub struct HddConfig {
     pub cache_segments: Option<u32>,
     /// Size of a segment, instead of the drive's. From one sector to 64 MiB.
     pub cache_segment_size: Option<ByteLen>,
-    /// Whether the drive reads on after a read. Default true.
-    #[serde(default = "yes")]
+    /// Whether the drive reads on after a read.
+    #[option(default = true)]
     pub read_ahead: bool,
     /// The spindle stops so long after the last command; with "break-even" after as long as a stop must last to save energy, which
     /// is never more than twice what is best in hindsight. Default: never.
@@ -67,19 +67,11 @@ pub enum SpinDown {
 }
 
 /// By which rule the spindle stops.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpinDownRule {
     /// After the time for which a stop must last to save energy.
     BreakEven,
-}
-
-fn patience() -> Span {
-    Span::from_secs(1)
-}
-
-fn yes() -> bool {
-    true
 }
 
 const PLANTS: &[Plant] = &[

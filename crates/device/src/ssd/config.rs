@@ -24,7 +24,7 @@ use crate::nand::{FlashPower, Geometry, Lanes, Profile};
 use crate::write_buffer::{Link, WriteBufferConfig};
 use nandu_base::{
     BuildContext, BuildError, ByteLen, Chosen, DeviceConfig, Kind, Limits, Machine, Precondition, Ratio,
-    Registry, Rng, SECTOR, Span, TimerKey,
+    Registry, Rng, SECTOR, Span, TimerKey, options,
 };
 use nandu_ftl::isolation::Isolations;
 use nandu_ftl::log_block::LogMap;
@@ -37,8 +37,6 @@ use nandu_ftl::plan::translate::Paging;
 use nandu_ftl::plan::{Host, Parts};
 use nandu_ftl::trim_journal::RECORDS_MAX;
 use nandu_ftl::{BlockTable, Layout, MapArea, SlcRules, Units};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use shape::{Size, check_order, timing_of};
 pub use slc::SlcCacheConfig;
 use streams::StreamsConfig;
@@ -46,30 +44,30 @@ use tenants::{IsolationConfig, Tenancy, TenantConfig};
 use unit::Unit;
 
 /// A flash drive: a controller with its translation layer over channels of NAND chips.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct SsdConfig {
     /// The chip: a profile of `nandu list profiles`.
     pub profile: String,
-    /// Channels, 1 to 64.
-    #[serde(default = "one")]
+    /// Channels.
+    #[option(default = 1, range = 1..=64)]
     pub channels: u32,
-    /// Chips on each channel, 1 to 64.
-    #[serde(default = "one")]
+    /// Chips on each channel.
+    #[option(default = 1, range = 1..=64)]
     pub chips_per_channel: u32,
-    /// Dies in each chip, 1 to 16.
-    #[serde(default = "one")]
+    /// Dies in each chip.
+    #[option(default = 1, range = 1..=16)]
     pub dies_per_chip: u32,
-    /// Planes in each die: 1, 2, 4 or 8.
-    #[serde(default = "one")]
+    /// Planes in each die.
+    #[option(default = 1, range = 1..=8, power_of_two)]
     pub planes_per_die: u32,
     /// Blocks in each plane. Give this or `capacity`.
     pub blocks_per_plane: Option<u32>,
     /// Bytes for the host; as many blocks as that needs. Give this or `blocks_per_plane`.
     pub capacity: Option<ByteLen>,
-    /// Spare factor, (raw - user) / raw: 10 GiB of flash with 8 GiB for the host is 0.2. What vendors call over-provisioning,
-    /// (raw - user) / user, is 25 % here.
-    #[serde(default = "default_spare_factor")]
+    /// Spare factor, (raw - user) / raw: 10 GiB of flash with 8 GiB for the host is 0.2. What vendors call over-provisioning, (raw - user) / user,
+    /// is 25 % here.
+    #[option(default = Ratio::new(7, 100))]
     pub spare_factor: Ratio,
     /// Page size, instead of the profile's: 512 B to 64 KiB, a power of two.
     pub page_size: Option<ByteLen>,
@@ -85,21 +83,21 @@ pub struct SsdConfig {
     pub channel_bandwidth: Option<ByteLen>,
     /// What the chip draws, instead of the profile's.
     pub power: Option<FlashPower>,
-    /// How logical pages are found; `page` by default.
-    #[serde(default)]
+    /// How logical pages are found.
+    #[option(default, unset = "`page`")]
     #[schemars(with = "Chosen<Maps>")]
     pub mapping: MapConfig,
     /// Blocks programmed between two checkpoints of a map on the flash, which bound the scan after a power cut; by default
     /// there are none, as in the papers, and a start reads the record of every page.
     pub checkpoint_interval: Option<u32>,
-    /// Records of trims on the flash when what is still trimmed is written anew, 1 to 16; with tenants in units of their own, for each.
-    #[serde(default = "default_trim_records")]
+    /// Records of trims on the flash when what is still trimmed is written anew; with tenants in units of their own, for each.
+    #[option(default = RECORDS_MAX as u32, range = 1..=RECORDS_MAX as u32)]
     pub trim_records: u32,
     /// What a write of part of a page takes beside its program.
-    #[serde(default)]
+    #[option(default)]
     pub partial_write: PartialWrite,
     /// What is opened, collected and erased as one.
-    #[serde(default)]
+    #[option(default)]
     pub reclaim_unit: Unit,
     /// Garbage collection.
     #[serde(default)]
@@ -130,10 +128,10 @@ pub struct SsdConfig {
     /// Blocks in SLC mode in front of the chip's own mode. None by default.
     pub slc_cache: Option<SlcCacheConfig>,
     /// Axes over which consecutive pages are spread, the fastest first.
-    #[serde(default = "default_placement")]
+    #[option(default = [Axis::Channel, Axis::Chip, Axis::Die, Axis::Plane])]
     pub allocation_order: Order,
     /// Whether a logical page goes where the turn is, or always to its own plane.
-    #[serde(default)]
+    #[option(default)]
     pub allocation: Allocation,
     /// The file in which `nandu serve` keeps what the drive holds; made with `--create`. Default: memory, lost at its end. A
     /// simulation does without.
@@ -141,8 +139,8 @@ pub struct SsdConfig {
 }
 
 /// Where a page of the host goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Allocation {
     /// Wherever the turn is.
     #[default]
@@ -152,30 +150,14 @@ pub enum Allocation {
 }
 
 /// What a write of part of a page takes beside its program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PartialWrite {
     /// The page is read first, and its map entry looked up for that.
     #[default]
     ReadModifyWrite,
     /// Nothing: an account that some papers seem to keep. No drive can.
     Uncharged,
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn default_trim_records() -> u32 {
-    RECORDS_MAX as u32
-}
-
-fn default_spare_factor() -> Ratio {
-    Ratio::new(7, 100)
-}
-
-fn default_placement() -> Order {
-    [Axis::Channel, Axis::Chip, Axis::Die, Axis::Plane]
 }
 
 /// The kind for the registry.
@@ -210,11 +192,7 @@ impl DeviceConfig for SsdConfig {
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
         let profile = self.chip()?;
-        let geometry = self.geometry()?;
-        if !(1..=RECORDS_MAX as u32).contains(&self.trim_records) {
-            let why = format!("{} is not within 1 to {RECORDS_MAX}", self.trim_records);
-            return Err(BuildError::at("trim_records", why));
-        }
+        let geometry = self.geometry();
         let map = match self.mapping.options()? {
             Map::Pages(map) => map,
             Map::LogBlocks(map) => return self.log_drive(profile, geometry, &**map, cx),

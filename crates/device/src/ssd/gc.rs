@@ -1,7 +1,7 @@
 //! The options of garbage collection and of wear.
 
 use nandu_base::policy::{POLICIES_BESIDE, POLICY_NAMES};
-use nandu_base::{BuildError, Chosen, Family, Ratio, Registry, Span};
+use nandu_base::{BuildError, Chosen, Family, Ratio, Registry, Span, options};
 use nandu_ftl::gc::{GcPolicy, VictimConfig, Victims};
 use nandu_ftl::{FreeOrder, WearRules};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -102,8 +102,8 @@ impl JsonSchema for VictimName {
 }
 
 /// When pages move.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pace {
     /// A few after each page that the host writes, from `threshold` free blocks on.
     #[default]
@@ -143,8 +143,8 @@ pub struct WearConfig {
 }
 
 /// Which erased block is used next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OrderConfig {
     /// The one that was erased longest ago.
     #[default]

@@ -71,9 +71,8 @@ fn tiny() -> SsdTable {
     ssd("slc-2015").channels(2).planes(2).blocks(12).pages(8).spare(0.7)
 }
 
-<<<<<<< HEAD
 /// Each demand-paged map with a cache that is far too small: the map and its options, and what else its drive has.
-const MAPS: [(&str, &str, &str); 8] = [
+const MAPS: [(&str, &str, &str); 10] = [
     ("dftl", "cmt_size = 64", ""),
     (
         "tpc-ftl",
@@ -84,16 +83,6 @@ const MAPS: [(&str, &str, &str); 8] = [
     ("tpc-ftl", "cmt_size = 1600, invalidation = \"at-read\", eviction_write = \"async\"", ""),
     ("cftl", "cmt_size = 100", ""),
     ("tpftl", "cmt_size = 90, data_program = \"at-once\"", ""),
-=======
-/// Each demand-paged map with a cache that is far too small.
-const MAPS: [&str; 10] = [
-    "mapping = { kind = \"dftl\", cmt_size = 64 }\n",
-    "mapping = { kind = \"tpc-ftl\", cmt_size = 1048, delayed_read = false, clean_first_window = 1, gc_batch = 5, data_program = \"at-once\" }\n",
-    "mapping = { kind = \"tpc-ftl\", cmt_size = 1048 }\n",
-    "mapping = { kind = \"tpc-ftl\", cmt_size = 1600, invalidation = \"at-read\", eviction_write = \"async\" }\n",
-    "mapping = { kind = \"cftl\", cmt_size = 100 }\n",
-    "mapping = { kind = \"tpftl\", cmt_size = 90, data_program = \"at-once\" }\n",
->>>>>>> 4267937ff6e64f32a02b50208bfd7f5ea2a838a3
     // One plane: runs and blocks occur.
     (
         "cftl",
@@ -101,18 +90,13 @@ const MAPS: [&str; 10] = [
         "channels = 1\nplanes_per_die = 1\nblocks_per_plane = 96\ngc = { kind = \"greedy\", threshold = 2 }",
     ),
     // Blocks that are read a little are gathered; parts of pages cost nothing more.
-<<<<<<< HEAD
     (
         "cftl",
         "cmt_size = 100, switching = { kind = \"by-access\", reads = 1, writes = 2, pages = 2 }",
         "partial_write = \"uncharged\"",
     ),
-=======
-    "mapping = { kind = \"cftl\", cmt_size = 100, switching = { kind = \"by-access\", reads = 1, writes = 2, pages = 2 } }\n\
-     partial_write = \"uncharged\"\n",
-    "mapping = { kind = \"sftl\", cmt_size = 1100 }\n",
-    "mapping = { kind = \"leaftl\", cmt_size = 1200 }\n",
->>>>>>> 4267937ff6e64f32a02b50208bfd7f5ea2a838a3
+    ("sftl", "cmt_size = 1100", ""),
+    ("leaftl", "cmt_size = 1200", ""),
 ];
 
 /// Six translation pages of 128 entries.
@@ -379,12 +363,7 @@ fn every_planted_fault_is_found() {
         let drive = match plant.name {
             "ssd.prices-at-issue" => paged(0),
             "ssd.gathered-although-written" => paged(7),
-<<<<<<< HEAD
             "ssd.map-slot-persisted" => paged(2).with("checkpoint_interval = 2"),
-=======
-            "ssd.map-buffer-forgotten" => paged(8),
-            "ssd.map-slot-persisted" => format!("{}checkpoint_interval = 2\n", paged(2)),
->>>>>>> 4267937ff6e64f32a02b50208bfd7f5ea2a838a3
             name if name.starts_with("ssd.map-") => paged(2),
             "ssd.worn-block-used" => tiny().with("wear = { endurance = 3 }"),
             _ => tiny(),
@@ -409,23 +388,12 @@ fn every_planted_fault_is_found() {
 fn a_filled_drive_with_a_cache_far_too_small_finishes() {
     let drive = ssd("slc-2015").channels(2).planes(2).blocks(120).pages(32).page_size(512).spare(0.2);
     let maps = [
-<<<<<<< HEAD
         ("page", ""),
         ("dftl", "cmt_size = 64, gc_batch = 1"),
         ("cftl", "cmt_size = 64, gc_batch = 1"),
         ("tpftl", "cmt_size = 64, gc_batch = 1"),
         ("tpc-ftl", "cmt_size = 524, gc_batch = 1"),
         ("tpc-ftl", "cmt_size = 524, delayed_read = false"),
-=======
-        "kind = \"page\"",
-        "kind = \"dftl\", cmt_size = 64, gc_batch = 1",
-        "kind = \"cftl\", cmt_size = 64, gc_batch = 1",
-        "kind = \"tpftl\", cmt_size = 64, gc_batch = 1",
-        "kind = \"sftl\", cmt_size = 600, gc_batch = 1",
-        "kind = \"leaftl\", cmt_size = 1200, gc_batch = 1",
-        "kind = \"tpc-ftl\", cmt_size = 524, gc_batch = 1",
-        "kind = \"tpc-ftl\", cmt_size = 524, delayed_read = false",
->>>>>>> 4267937ff6e64f32a02b50208bfd7f5ea2a838a3
     ];
     for (map, options) in maps {
         let mut bench = Bench::new(&drive.clone().map(map, options), None, Precondition::Filled);

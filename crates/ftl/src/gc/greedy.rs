@@ -8,7 +8,7 @@
 
 use super::{GcPolicy, PlaneView, VictimOptions};
 use crate::address::BlockId;
-use nandu_base::Declared;
+use nandu_base::{Declared, options};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::cmp::Reverse;
@@ -23,8 +23,8 @@ pub struct GreedyConfig {
 }
 
 /// Which of blocks with equally many invalid pages goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ties {
     /// The one with the lowest number.
     #[default]

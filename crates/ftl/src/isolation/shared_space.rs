@@ -26,7 +26,7 @@
 //! Cost: one pass over the tenants for each unit that is opened while erased ones are few.
 
 use super::{Adaptive, Books, Given, Isolation, IsolationOptions, Space, in_proportion};
-use nandu_base::{BuildError, Declared, Ratio, Span};
+use nandu_base::{BuildError, Declared, Ratio, Span, options};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -71,8 +71,8 @@ impl Default for SharedSpaceConfig {
 }
 
 /// When a borrowed unit comes back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReturnPolicy {
     /// Every second unit that the borrower erases.
     AtErase,

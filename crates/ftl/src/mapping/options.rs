@@ -1,7 +1,7 @@
 //! What a map declares beside its name, and what a drive tells it when it is made.
 
 use super::{MapShape, Mapping};
-use nandu_base::{BuildError, ByteLen};
+use nandu_base::{BuildError, ByteLen, options};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fmt::Debug;
@@ -94,8 +94,8 @@ impl PagedOptions {
 }
 
 /// Whether a fetch waits for the write of what it replaces.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EvictionWrite {
     /// It does: the papers' account of time.
     #[default]
@@ -105,8 +105,8 @@ pub enum EvictionWrite {
 }
 
 /// When a whole page of the host's is programmed whose entry is not cached. A part of a page waits in any case: the rest of it must be found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DataProgram {
     /// When its entry and those of the pages before it in the request have come: the papers' account of time.
     #[default]

@@ -11,12 +11,11 @@
 //!
 //! RAM: 4 bytes per plane.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::options;
 
 /// One axis of the geometry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Axis {
     /// Channels of the drive.
     Channel,

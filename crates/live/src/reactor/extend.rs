@@ -76,7 +76,7 @@ impl Leaves {
             planted: &BTreeSet::new(),
             precondition: Precondition::Empty,
         };
-        let machine = config.build(&cx).map_err(|error| error.to_string())?;
+        let machine = config.machine(&cx).map_err(|error| error.to_string())?;
         match machine.needs().medium {
             MediumSpec::Block(spec) => Ok((machine, spec)),
             _ => Err("it has no file".into()),

@@ -32,13 +32,13 @@ use super::turns::{By, Turns};
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::order::{Order, OrderConfig};
 use crate::pending::{Class, Entry, PendingRequests};
-use nandu_base::{Declared, Instant, Report, Span, TenantId};
+use nandu_base::{Declared, Instant, Report, Span, TenantId, options};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// How long a turn is, and whose.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Slices {
     /// Reads and the rest of each tenant apart, as in Linux.
     #[default]

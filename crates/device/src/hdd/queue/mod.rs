@@ -14,14 +14,12 @@ pub mod sstf;
 
 use super::geometry::Spot;
 use super::mechanics::{Arm, Mechanics};
-use nandu_base::{Instant, ReqId, Span};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Instant, ReqId, Span, options};
 use std::collections::VecDeque;
 
 /// Which request is next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rule {
     /// The one that came first.
     #[default]

@@ -37,7 +37,7 @@ impl SsdConfig {
     /// What decides further where data lie: how many blocks there are, which of them are for checkpoints or bad, and where pages of a log-block
     /// map have their places.
     pub(super) fn details(&self, name: &str, capacity: ByteLen) -> Option<String> {
-        let (chip, geometry) = (self.chip().ok()?, self.geometry().ok()?);
+        let (chip, geometry) = (self.chip().ok()?, self.geometry());
         let layout = self.layout(&chip, geometry, self.gc.threshold).ok()?;
         let mut said = format!("{} blocks of {} pages in a plane", layout.blocks, layout.pages);
         if let Some(map) = self.mapping.log_block() {

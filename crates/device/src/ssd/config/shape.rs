@@ -94,24 +94,13 @@ impl SsdConfig {
         Ok(chip)
     }
 
-    pub(super) fn geometry(&self) -> Result<Geometry, BuildError> {
-        let within = |key, value: u32, max| {
-            if (1..=max).contains(&value) {
-                Ok(value)
-            } else {
-                Err(BuildError::at(key, format!("{value} is not within 1 to {max}")))
-            }
-        };
-        let geometry = Geometry {
-            channels: within("channels", self.channels, 64)?,
-            chips: within("chips_per_channel", self.chips_per_channel, 64)?,
-            dies: within("dies_per_chip", self.dies_per_chip, 16)?,
-            planes: within("planes_per_die", self.planes_per_die, 8)?,
-        };
-        if !geometry.planes.is_power_of_two() {
-            return Err(BuildError::at("planes_per_die", format!("{} is not 1, 2, 4 or 8", geometry.planes)));
+    pub(super) fn geometry(&self) -> Geometry {
+        Geometry {
+            channels: self.channels,
+            chips: self.chips_per_channel,
+            dies: self.dies_per_chip,
+            planes: self.planes_per_die,
         }
-        Ok(geometry)
     }
 
     pub(super) fn layout(

@@ -4,7 +4,7 @@ use super::SsdConfig;
 use crate::nand::lanes::Timing;
 use crate::nand::{Profile, SlcFigures};
 use crate::ssd::gc::Pace;
-use nandu_base::{BuildContext, BuildError, ByteLen, Ratio, Span};
+use nandu_base::{BuildContext, BuildError, ByteLen, Ratio, Span, options};
 use nandu_ftl::plan::slc::{Plan, SlcCache};
 use nandu_ftl::{Layout, SlcRules};
 use schemars::JsonSchema;
@@ -44,8 +44,8 @@ pub struct SlcCacheConfig {
 }
 
 /// What happens to writes when the cache is full.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WhenFull {
     /// They go to blocks in the chip's own mode.
     #[default]

@@ -2,15 +2,13 @@
 
 use super::SsdConfig;
 use crate::nand::Geometry;
-use nandu_base::{BuildContext, BuildError};
+use nandu_base::{BuildContext, BuildError, options};
 use nandu_ftl::placement::{Order, RoundRobin};
 use nandu_ftl::{Layout, Units};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// What is opened, collected and erased as one. Options that count blocks count these.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Unit {
     /// A block.
     #[default]

@@ -2,7 +2,7 @@
 
 use super::{SLOT_EXTRA, Tpc};
 use crate::mapping::{Given, MapOptions, PagedOptions};
-use nandu_base::{BuildError, Declared, Ratio};
+use nandu_base::{BuildError, Declared, Ratio, options};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -24,8 +24,8 @@ pub struct TpcConfig {
 }
 
 /// When a delayed read learns which data pages were superseded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum InvalidationConfig {
     /// When garbage collection asks the map about a page: a read is saved when all entries were overwritten.
     #[default]
