@@ -137,7 +137,7 @@ impl Form for Segments {
     }
 
     fn fits(&self, words: &[u32]) -> bool {
-        // A segment that is laid over others cuts at most one in two for each of its pages, and pages in a row are of no more.
+        // How many there are depends on the order of the changes; their bounds do not.
         let entries = words.len() as u64;
         u64::from(self.laid) <= laid_most(entries) && u64::from(self.learned) <= entries
     }
