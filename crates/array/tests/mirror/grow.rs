@@ -55,12 +55,12 @@ fn longer(w: &World, layouts: &[Layout]) -> Vec<Layout> {
 }
 
 fn lengthen(w: &mut World, after: &[Layout]) {
-    for leg in 0..w.legs() {
+    for (leg, layout) in after.iter().enumerate() {
         if w.setup.soiled {
-            let new = w.disk(leg).size.sectors()..after[leg].data.sectors();
+            let new = w.disk(leg).size.sectors()..layout.data.sectors();
             w.disk(leg).soil_unwritten(new, 900 + leg as u32);
         }
-        w.lengthen(leg, after[leg].leg);
+        w.lengthen(leg, layout.leg);
     }
 }
 

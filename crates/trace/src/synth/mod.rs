@@ -48,8 +48,11 @@ pub struct Synth {
     /// JSON schema of its parameters.
     pub schema: fn() -> Schema,
     /// The records of these parameters, null for the defaults, and a seed.
-    pub make: fn(&Value, u64) -> Result<Box<dyn Records>, TraceError>,
+    pub make: Make,
 }
+
+/// What a generator makes of parameters and a seed.
+pub type Make = fn(&Value, u64) -> Result<Box<dyn Records>, TraceError>;
 
 /// Makes the records of a generator one by one, in order of time. Copies of it make the same.
 pub trait Records: Iterator<Item = Record> + fmt::Debug + Send + Sync {
