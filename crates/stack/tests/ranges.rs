@@ -1,7 +1,6 @@
 //! Every range that a machine declares is kept: what lies next to it is refused, with a reason that says what would be right.
 
 use nandu_base::Kind;
-use nandu_base::options::Options;
 use nandu_stack::builtin;
 
 /// The options of this kind that must be given.
