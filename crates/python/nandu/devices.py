@@ -277,10 +277,9 @@ class FaultCache(Options):
     """A volatile write cache: a write is acknowledged when it is in the cache, and destaged later, in random pieces and in
     random order."""
     destage_interval: str | None = None
-    """Mean time between two destages of a cache that is not full. Default 5 ms, from 1 us to 1 h."""
+    """Mean time between two destages of a cache that is not full. Default 5 ms; 1 us to 1 h."""
     size: int | str | None = None
-    """Bytes that may wait to be destaged; one longer write fits into an empty cache. Default 1 MiB, from 4 KiB to
-    64 MiB."""
+    """Bytes that may wait to be destaged; one longer write fits into an empty cache. Default 1 MiB; 4 KiB to 64 MiB."""
 
 
 class FaultFreezeOptions(Options):
@@ -369,7 +368,7 @@ class HddAdaptive(Options):
 class HeteroMirrorScrub(Options):
     """The comparison of all legs."""
     interval: str | None = None
-    """From the beginning of a comparison to that of the next. Default 0: only by command; otherwise 1 ms to 366 d."""
+    """From the beginning of a comparison to that of the next. Default 0: only by command; otherwise 1 ms to 8784 h."""
     on_mismatch: Literal["repair", "check"] | None = None
     """What is done where the legs differ, when no command says it. Default "check"."""
     rate: int | str | None = None
@@ -442,7 +441,7 @@ class HybridRewrite:
 class MirrorScrub(Options):
     """The comparison of all legs."""
     interval: str | None = None
-    """From the beginning of a comparison to that of the next. Default 0: only by command; otherwise 1 ms to 366 d."""
+    """From the beginning of a comparison to that of the next. Default 0: only by command; otherwise 1 ms to 8784 h."""
     on_mismatch: Literal["repair", "check"] | None = None
     """What is done where the legs differ, when no command says it. Default "check"."""
     rate: int | str | None = None
@@ -453,7 +452,7 @@ class MirrorScrub(Options):
 class ParityScrub(Options):
     """The comparison of all legs."""
     interval: str | None = None
-    """From the beginning of a comparison to that of the next. Default 0: only by command; otherwise 1 ms to 366 d."""
+    """From the beginning of a comparison to that of the next. Default 0: only by command; otherwise 1 ms to 8784 h."""
     on_mismatch: Literal["repair", "check"] | None = None
     """What is done where the legs differ, when no command says it. Default "check"."""
     rate: int | str | None = None
@@ -1172,11 +1171,11 @@ class Memory(Device):
     size: int | str
     """Capacity in bytes, a multiple of 512 B. From 4 KiB to 1 EiB."""
     bandwidth: int | str | None = None
-    """Modelled transfer in bytes per second. Default 4 GiB, at least 1 KiB."""
+    """Modelled transfer in bytes per second. Default 4 GiB; at least 1 KiB."""
     description: str | None = None
     """What it is for."""
     latency: str | None = None
-    """Modelled time of one request before its data moves. Default 1 us, at most 1 h."""
+    """Modelled time of one request before its data moves. Default 1 us; at most 1 h."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -1186,15 +1185,15 @@ class File(Device):
     path: str
     """The file or block device behind this leaf in the server."""
     bandwidth: int | str | None = None
-    """Modelled transfer in the simulator, in bytes per second. Default 500 MB, at least 1 KiB."""
+    """Modelled transfer in the simulator, in bytes per second. Default 500000000 B; at least 1 KiB."""
     description: str | None = None
     """What it is for."""
     direct: bool | None = None
     """Whether the server bypasses the page cache. Default false."""
     latency: str | None = None
-    """Modelled time of one request in the simulator, before its data moves. Default 80 us, at most 1 h."""
+    """Modelled time of one request in the simulator, before its data moves. Default 80 us; at most 1 h."""
     sector: int | str | None = None
-    """Alignment of offsets, lengths and, with `direct`, buffers. Default 512 B; a power of two up to 64 KiB."""
+    """Alignment of offsets, lengths and, with `direct`, buffers. Default 512 B; a power of two from 512 B to 64 KiB."""
     size: int | str | None = None
     """Capacity in bytes, a multiple of the sector. From 4 KiB to 1 EiB. Default: the length of the file or block device, which is
     there then."""
@@ -1207,9 +1206,9 @@ class Ssd(Device):
     profile: str
     """The chip: a profile of `nandu list profiles`."""
     allocation: Literal["dynamic", "static"] | None = None
-    """Whether a logical page goes where the turn is, or always to its own plane."""
+    """Whether a logical page goes where the turn is, or always to its own plane. Default "dynamic"."""
     allocation_order: Sequence[Literal["channel", "chip", "die", "plane"]] | None = None
-    """Axes over which consecutive pages are spread, the fastest first."""
+    """Axes over which consecutive pages are spread, the fastest first. Default ["channel", "chip", "die", "plane"]."""
     blocks_per_plane: int | None = None
     """Blocks in each plane. Give this or `capacity`."""
     capacity: int | str | None = None
@@ -1217,18 +1216,18 @@ class Ssd(Device):
     channel_bandwidth: int | str | None = None
     """Bytes that a channel transfers in a second, instead of the profile's."""
     channels: int | None = None
-    """Channels, 1 to 64."""
+    """Channels. Default 1; 1 to 64."""
     checkpoint_interval: int | None = None
     """Blocks programmed between two checkpoints of a map on the flash, which bound the scan after a power cut; by default
     there are none, as in the papers, and a start reads the record of every page."""
     chips_per_channel: int | None = None
-    """Chips on each channel, 1 to 64."""
+    """Chips on each channel. Default 1; 1 to 64."""
     description: str | None = None
     """What it is for."""
     die_scheduler: SsdDieSchedulerOptions | str | Mapping[str, Any] | None = None
     """Which operation a die does next."""
     dies_per_chip: int | None = None
-    """Dies in each chip, 1 to 16."""
+    """Dies in each chip. Default 1; 1 to 16."""
     erase_latency: str | None = None
     """tBERS, instead of the profile's."""
     gc: SsdGc | Mapping[str, Any] | None = None
@@ -1236,7 +1235,7 @@ class Ssd(Device):
     isolation: SsdIsolationOptions | str | Mapping[str, Any] | None = None
     """How tenants are kept apart."""
     mapping: SsdMapOptions | str | Mapping[str, Any] | None = None
-    """How logical pages are found; `page` by default."""
+    """How logical pages are found. Default: `page`."""
     max_tenants: int | None = None
     """Places for tenants, 1 to 16. With it tenants come and go, grow and shrink while the drive runs, and it shows all of its logical space, given to
     tenants or not. By default those of the list are there and stay as they are. For `vssd` and `shared-space`."""
@@ -1245,9 +1244,9 @@ class Ssd(Device):
     pages_per_block: int | None = None
     """Pages of a block, instead of the profile's: 2 to 4096."""
     partial_write: Literal["read-modify-write", "uncharged"] | None = None
-    """What a write of part of a page takes beside its program."""
+    """What a write of part of a page takes beside its program. Default "read-modify-write"."""
     planes_per_die: int | None = None
-    """Planes in each die: 1, 2, 4 or 8."""
+    """Planes in each die. Default 1; a power of two from 1 to 8."""
     power: SsdFlashPower | Mapping[str, Any] | None = None
     """What the chip draws, instead of the profile's."""
     program_latency: str | None = None
@@ -1255,12 +1254,12 @@ class Ssd(Device):
     read_latency: str | None = None
     """tR, instead of the profile's."""
     reclaim_unit: Literal["plane", "die", "superblock"] | None = None
-    """What is opened, collected and erased as one."""
+    """What is opened, collected and erased as one. Default "plane"."""
     slc_cache: SsdSlcCache | Mapping[str, Any] | None = None
     """Blocks in SLC mode in front of the chip's own mode. None by default."""
     spare_factor: float | str | None = None
-    """Spare factor, (raw - user) / raw: 10 GiB of flash with 8 GiB for the host is 0.2. What vendors call over-provisioning,
-    (raw - user) / user, is 25 % here."""
+    """Spare factor, (raw - user) / raw: 10 GiB of flash with 8 GiB for the host is 0.2. What vendors call over-provisioning, (raw - user) / user,
+    is 25 % here. Default 0.07."""
     store: str | None = None
     """The file in which `nandu serve` keeps what the drive holds; made with `--create`. Default: memory, lost at its end. A
     simulation does without."""
@@ -1271,7 +1270,7 @@ class Ssd(Device):
     tenants: Sequence[SsdTenant | Mapping[str, Any]] | None = None
     """Who shares the drive: each has the next range of its logical space. Needs `isolation`."""
     trim_records: int | None = None
-    """Records of trims on the flash when what is still trimmed is written anew, 1 to 16; with tenants in units of their own, for each."""
+    """Records of trims on the flash when what is still trimmed is written anew; with tenants in units of their own, for each. Default 16; 1 to 16."""
     wear: SsdWear | Mapping[str, Any] | None = None
     """How blocks wear, and how that is levelled."""
     write_buffer: SsdWriteBuffer | Mapping[str, Any] | None = None
@@ -1316,7 +1315,7 @@ class Flash(Device):
     """The file in which `nandu serve` keeps what the drive holds; made with `--create`. Default: memory, lost at its end. A
     simulation does without."""
     wears_out: bool | None = None
-    """Whether a block that has had its cycles is not erased any more. Default false: they are only counted."""
+    """Whether a block that has had its cycles is not erased any more. Default false."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -1380,32 +1379,31 @@ class Fault(Device):
     cache: FaultCache | Mapping[str, Any] | None = None
     """A volatile write cache. Default: none."""
     delay: str | None = None
-    """Time for which every request waits before the device takes it, side by side with others: a slow path, not a slow
-    arm. Default 0, at most 1 h."""
+    """Time for which every request waits before the device takes it, side by side with others: a slow path, not a slow arm. Default 0: none; otherwise 1 us to 1 h."""
     description: str | None = None
     """What it is for."""
     flip_rate: float | str | None = None
-    """Chance that a write is stored with one wrong bit and succeeds. Needs a run that stores data. Default 0, at most 1."""
+    """Chance that a write is stored with one wrong bit and succeeds. Needs a run that stores data. Default 0; at most 1."""
     flush_error_rate: float | str | None = None
-    """Chance that a flush fails. Default 0, at most 1."""
+    """Chance that a flush fails. Default 0; at most 1."""
     freeze: FaultFreezeOptions | str | Mapping[str, Any] | None = None
     """Spans in which the device holds every request that comes. Default: none."""
     loss: FaultLossOptions | str | Mapping[str, Any] | None = None
     """Losses of the device; one that ends is a power cut of the device. Default: none."""
     read_error_rate: float | str | None = None
-    """Chance that a read fails in part or as a whole. The data stays: a later read may succeed. Default 0, at most 1."""
+    """Chance that a read fails in part or as a whole. The data stays: a later read may succeed. Default 0; at most 1."""
     write_error_leaves_part: bool | None = None
     """Whether a write that fails leaves a part of itself in the cache, where reads find it and the next flush makes it durable, as drives do. Needs `cache`.
-    By default it changes nothing."""
+    Otherwise it changes nothing. Default false."""
     write_error_rate: float | str | None = None
-    """Chance that a write, trim or write-zeroes fails. Default 0, at most 1."""
+    """Chance that a write, trim or write-zeroes fails. Default 0; at most 1."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Link(Device):
     """the way to a device: bandwidth, and a cost for each command. Options of `link`."""
     bandwidth: int | str
-    """Bytes a second in each direction; above 0."""
+    """Bytes a second in each direction. Above 0 B."""
     below: Device | str
     """The device at its end."""
     _kind: ClassVar[str] = "link"
@@ -1414,7 +1412,7 @@ class Link(Device):
     duplex: bool | None = None
     """Whether what goes down and what comes up do not wait for each other. Default true."""
     overhead: str | None = None
-    """What each command takes on its way down, whatever its length. Default 0; at most 1 s."""
+    """What each command takes on its way down, whatever its length. Default 0 ns; at most 1 s."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -1424,19 +1422,17 @@ class Integrity(Device):
     """The device whose blocks are checked."""
     _kind: ClassVar[str] = "integrity"
     bitmap_delay: str | None = None
-    """Time without a write after which the checksums of a region are written. Default 1 s, from 1 ms to 1 h."""
+    """Time without a write after which the checksums of a region are written. Default 1 s; 1 ms to 1 h."""
     block_size: int | str | None = None
-    """Bytes that one checksum covers; requests become a multiple of it. A larger block needs less room and fewer
-    records. Default 4 KiB, or the alignment of the device below where that is more; a power of two from that alignment to 64 KiB. Part of what is on the device: it cannot
-    be changed later."""
+    """Bytes that one checksum covers; requests become a multiple of it. A larger block needs less room and fewer records. Part of what is on the
+    device: it cannot be changed later. Default: 4 KiB, or the alignment of the device below where that is more; a power of two, at most 64 KiB; at least that alignment."""
     cache_size: int | str | None = None
-    """Memory for checksums. A read of a region whose checksums are not there reads 4 KiB more. Default 16 MiB, from 64 KiB to 64 GiB;
-    room for twice `max_dirty_regions`."""
+    """Memory for checksums. A read of a region whose checksums are not there reads 4 KiB more. Default 16 MiB; 64 KiB to 64 GiB; room for twice `max_dirty_regions`."""
     description: str | None = None
     """What it is for."""
     max_dirty_regions: int | None = None
-    """Most regions (1024 blocks each) whose checksums on the device may be out of date at a time. After a cut their data are read once, and
-    taken as they are. Default 128, from 1 to 65536."""
+    """Most regions (1024 blocks each) whose checksums on the device may be out of date at a time. After a cut their data are read once, and taken
+    as they are. Default 128; 1 to 65536."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -1448,7 +1444,7 @@ class Slice(Device):
     description: str | None = None
     """What it is for."""
     offset: int | str | None = None
-    """First byte of the part. Default 0; a multiple of the alignment and the erase unit below."""
+    """First byte of the part. Default 0 B; a multiple of the alignment and the erase unit below."""
     size: int | str | None = None
     """Length of the part. Default: up to the end of the device below; bounds as for `offset`, and more than 0."""
 
@@ -1470,8 +1466,7 @@ class Stripe(Device):
     legs: Sequence[Device | str]
     """The devices it is made of, in order. From 1 to 64."""
     chunk: int | str | None = None
-    """Bytes on one leg before the next one follows. Default 64 KiB; a power of two from 4 KiB to 1 GiB, and a multiple
-    of the alignment and the erase unit of the legs."""
+    """Bytes on one leg before the next one follows. Default 64 KiB; a power of two from 4 KiB to 1 GiB; a multiple of the alignment and the erase unit of the legs."""
     description: str | None = None
     """What it is for."""
 
@@ -1491,19 +1486,18 @@ class Mirror(Device):
     initial_sync: Literal["resync", "assume-clean"] | None = None
     """What is known of blank legs. Default "resync"."""
     leg_queue_depth: Sequence[int] | None = None
-    """Requests for data in flight at once on each leg, one number for each. Default []: no bound, as 0; at most 65535."""
+    """Requests for data in flight at once on each leg, one number for each. Default []: no bound, as 0; otherwise at most 65535."""
     mark_ahead: int | None = None
     """Regions that are marked ahead of a sequential writer. Default 8; 0 to 64."""
     max_dirty_regions: int | None = None
-    """Most regions marked at once while all legs are members, which bounds what is copied after a crash. Default 1024;
-    32 to 65536."""
+    """Most regions marked at once while all legs are members, which bounds what is copied after a crash. Default 1024; 32 to 65536."""
     read_policy: Literal["leader", "balanced", "round-robin", "shortest-queue", "latency-aware"] | None = None
     """Which leg serves a read. Default "balanced"."""
     region_size: int | str | None = None
     """Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB."""
     request_timeout: str | None = None
-    """A leg that has not answered a request for this long is left out, if the others can do without it, and taken back
-    when all its old requests have ended. Costs a copy of each read. Default 0: never; otherwise 1 ms to 1 h."""
+    """A leg that has not answered a request for this long is left out, if the others can do without it, and taken back when all its old requests
+    have ended. Costs a copy of each read. Default 0: never; otherwise 1 ms to 1 h."""
     resync_chunk: int | str | None = None
     """Bytes copied by one request of a resync. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB."""
     resync_depth: int | None = None
@@ -1511,7 +1505,7 @@ class Mirror(Device):
     resync_rate: int | str | None = None
     """Bytes a second that a resync copies at most. Default 0: no limit; otherwise at least 4 KiB."""
     scrub: MirrorScrub | Mapping[str, Any] | None = None
-    """The comparison of the legs. Default: only by command, 32 MiB a second."""
+    """The comparison of the legs."""
     write_retries: int | None = None
     """How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 to 16."""
 
@@ -1525,12 +1519,12 @@ class HeteroMirror(Device):
     bitmap_delay: str | None = None
     """A region without writes for this long is marked clean again. Default 5 s; 1 ms to 1 h."""
     critical_backlog: int | None = None
-    """Writes in flight on one leg from which it is delayed, while the other has at most half as many; if that one was delayed, it is
-    written directly from then on. Default 0: never; at most 65535."""
+    """Writes in flight on one leg from which it is delayed, while the other has at most half as many; if that one was delayed, it is written
+    directly from then on. Default 0: never; otherwise at most 65535."""
     delay_batch: int | str | None = None
     """Longest write that adjacent ones are joined to. Default 256 KiB; 4 KiB to 16 MiB."""
     delay_depth: int | None = None
-    """Delayed writes in flight at once on a leg. Default 4, with "fifo" 1; 1 to 256."""
+    """Delayed writes in flight at once on a leg. Default: 4, with "fifo" 1; 1 to 256."""
     delay_order: Literal["fifo", "elevator"] | None = None
     """In which order a delayed leg catches up. Default "elevator"."""
     description: str | None = None
@@ -1542,20 +1536,17 @@ class HeteroMirror(Device):
     flush_scope: Literal["all-legs", "leader"] | None = None
     """What a flush covers. Default "all-legs"."""
     hedge_after: str | None = None
-    """A read that a leg has not returned after this time is sent to the other one too. Costs a copy of each read. Default
-    0: never; otherwise 1 us to 10 s."""
+    """A read that a leg has not returned after this time is sent to the other one too. Costs a copy of each read. Default 0: never; otherwise 1 us to 10 s."""
     initial_sync: Literal["resync", "assume-clean"] | None = None
     """What is known of two blank legs. Default "resync"."""
     leg_queue_depth: Sequence[int] | None = None
-    """Requests for data in flight at once on each leg, one number for each. Default []: no bound, as 0; at most 65535."""
+    """Requests for data in flight at once on each leg, one number for each. Default []: no bound, as 0; otherwise at most 65535."""
     mark_ahead: int | None = None
     """Regions that are marked ahead of a sequential writer. Default 8; 0 to 64."""
     max_dirty_regions: int | None = None
-    """Most regions marked at once while both legs are members, which bounds what is copied after a crash. Default 1024;
-    32 to 65536."""
+    """Most regions marked at once while both legs are members, which bounds what is copied after a crash. Default 1024; 32 to 65536."""
     max_exposed_bytes: int | str | None = None
-    """Most acknowledged bytes that are not durable on both legs, which also bounds the memory of the queues. Default
-    64 MiB; at least 64 KiB."""
+    """Most acknowledged bytes that are not durable on both legs, which also bounds the memory of the queues. Default 64 MiB; at least 64 KiB."""
     max_exposed_time: str | None = None
     """Longest time for which they are not. Default 5 s; 1 ms to 1 h."""
     on_limit: Literal["block", "degrade"] | None = None
@@ -1565,8 +1556,7 @@ class HeteroMirror(Device):
     region_size: int | str | None = None
     """Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB."""
     resume_below: int | str | None = None
-    """A leg with less than this in its queue may be written directly again. Default 1 MiB, with "fifo" 0: only when its
-    queue is empty."""
+    """A leg with less than this in its queue may be written directly again. Default: 1 MiB, with "fifo" 0: only when its queue is empty."""
     resync_chunk: int | str | None = None
     """Bytes copied by one request of a resync. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB."""
     resync_depth: int | None = None
@@ -1574,7 +1564,7 @@ class HeteroMirror(Device):
     resync_rate: int | str | None = None
     """Bytes a second that a resync copies at most. Default 0: no limit; otherwise at least 4 KiB."""
     scrub: HeteroMirrorScrub | Mapping[str, Any] | None = None
-    """The comparison of both legs. Default: only by command, 32 MiB a second."""
+    """The comparison of both legs."""
     wait_limit: Literal["ratio", "quantile", "gc-hint"] | None = None
     """What sets the wait limit. Default "ratio"."""
     wait_min: str | None = None
@@ -1588,13 +1578,13 @@ class HeteroMirror(Device):
     write_ack: Literal["first", "wait-limit", "both", "leader"] | None = None
     """When a write without FUA is acknowledged. Default "first"."""
     write_batching: Literal["never", "standby", "always"] | None = None
-    """When the delay queue of the leg that follows is kept, to let it rest: until half of an exposure bound is reached, or
-    the leg is needed. Other than "never" needs `write_ack = "first"`. Default "never"."""
+    """When the delay queue of the leg that follows is kept, to let it rest: until half of an exposure bound is reached, or the leg is needed.
+    Other than "never" needs `write_ack = "first"`. Default "never"."""
     write_behind: int | None = None
     """With `write_ack = "leader"`, the most writes that only the leader has. Default 256, as with mdadm; 1 to 16383."""
     write_hedge: bool | None = None
-    """While one leg catches up, a write that the other one has not taken within its usual time and the wait limit is sent
-    to the delayed leg too, ahead of its queue: one leg is enough. Default false."""
+    """While one leg catches up, a write that the other one has not taken within its usual time and the wait limit is sent to the delayed leg too,
+    ahead of its queue: one leg is enough. Default false."""
     write_retries: int | None = None
     """How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 to 16."""
 
@@ -1606,33 +1596,30 @@ class Parity(Device):
     legs: Sequence[Device | str]
     """The devices it is made of, in order. From 3 to 16."""
     chunk: int | str | None = None
-    """Bytes on one leg before the next one follows. Default 64 KiB at level 5 and 4 KiB at level 3; a power of two from
-    4 KiB to 1 MiB."""
+    """Bytes on one leg before the next one follows. Default: 64 KiB at level 5 and 4 KiB at level 3; a power of two from 4 KiB to 1 MiB."""
     description: str | None = None
     """What it is for."""
     initial_sync: Literal["resync", "assume-clean"] | None = None
     """What is known of blank legs. Default "resync"."""
     journal_size: int | str | None = None
-    """Bytes of each leg that are kept for its journal. Default 4 MiB; room for 8 to 1024 entries of one chunk, at most
-    128 KiB, and 4 KiB."""
+    """Bytes of each leg that are kept for its journal. Default 4 MiB; room for 8 to 1024 entries of one chunk, at most 128 KiB, and 4 KiB."""
     layout: Literal["left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric"] | None = None
     """Where the parity of each row lies at level 5. Default "left-symmetric"."""
     level: int | None = None
-    """5: the parity rotates over the legs. 3: the last leg holds all parity, and one request is served at a time.
-    Default 5."""
+    """5: the parity rotates over the legs. 3: the last leg holds all parity, and one request is served at a time. Default 5."""
     rebuild_chunk: int | str | None = None
     """Bytes that one request of a rebuild covers. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB."""
     rebuild_rate: int | str | None = None
     """Bytes a second that a rebuild writes at most. Default 0: no limit; otherwise at least 4 KiB."""
     request_timeout: str | None = None
-    """A leg that has not answered a request for this long is left out, if the others can do without it, and taken back and
-    rebuilt when all its old requests have ended. Costs a copy of each read. Default 0: never; otherwise 1 ms to 1 h."""
+    """A leg that has not answered a request for this long is left out, if the others can do without it, and taken back and rebuilt when all its
+    old requests have ended. Costs a copy of each read. Default 0: never; otherwise 1 ms to 1 h."""
     scrub: ParityScrub | Mapping[str, Any] | None = None
-    """The comparison of all legs. Default: only by command, 32 MiB of each leg a second."""
+    """The comparison of all legs."""
     write_hole: Literal["journal", "resync"] | None = None
     """How the write hole is dealt with. Default "journal"."""
     write_retries: int | None = None
-    """How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 or 1."""
+    """How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -1642,41 +1629,37 @@ class Cache(Device):
     """The device that is cached."""
     _kind: ClassVar[str] = "cache"
     size: int | str
-    """Memory for blocks. At least 8 blocks, at most 1 TiB."""
+    """Memory for blocks. From 8 blocks to 1 TiB."""
     block_size: int | str | None = None
-    """Unit in which memory is taken. Default 4 KiB; a power of two from 512 B to 64 KiB and a multiple of the alignment
-    below. Bytes behind the last whole block of the device are not offered."""
+    """Unit in which memory is taken. Bytes behind the last whole block of the device are not offered. Default 4 KiB; a power of two from 512 B to 64 KiB; a multiple of the alignment below."""
     colocated: bool | None = None
-    """Bring ahead only blocks of a physical unit (flash page, track) that is read anyway, or from a lane that is not used
-    yet, where the device below knows; each row of such blocks by a command of its own. Default false."""
+    """Bring ahead only blocks of a physical unit (flash page, track) that is read anyway, or from a lane that is not used yet, where the device
+    below knows; each row of such blocks by a command of its own. Default false."""
     demand_first: bool | None = None
-    """What is missing of a read goes below first and alone; what is brought with it follows as a read that nobody waits
-    for. Default false: one command brings both."""
+    """What is missing of a read goes below first and alone; what is brought with it follows as a read that nobody waits for. Default false."""
     description: str | None = None
     """What it is for."""
     drop_when_busy: bool | None = None
     """Refuse reads ahead while the device below is busy. Default false."""
     hit_latency: str | None = None
-    """Time of a request that is answered from memory. Default 2 us, at most 1 ms."""
+    """Time of a request that is answered from memory. Default 2 us; at most 1 ms."""
     index: Literal["array", "hash"] | None = None
-    """How a block is found. Default `array`, a table of 4 bytes for each line of the device where it is touched; `hash`
-    takes 32 bytes for each line that fits into memory, however large the device."""
+    """How a block is found. Default "array", a table of 4 bytes for each line of the device where it is touched; `hash` takes 32 bytes for each line that fits into memory, however large the device."""
     list_latency: str | None = None
-    """Further time of an answer from memory for each list that the policy changes. Default 0, at most 1 ms."""
+    """Further time of an answer from memory for each list that the policy changes. Default 0 ns; at most 1 ms."""
     max_fill_size: int | str | None = None
-    """Longest read below. Default and most: 64 blocks, or what the device below takes. At least a block."""
+    """Longest read below. Default: 64 blocks, or what the device below takes; from a block to that."""
     prefetch: CachePrefetchOptions | str | Mapping[str, Any] | None = None
-    """What is read ahead. Default: segments."""
+    """What is read ahead. Default "segment"."""
     prefetch_depth: int | None = None
-    """Reads ahead that may be in flight. More are refused. Default 16, from 0 to 4096."""
+    """Reads ahead that may be in flight. More are refused. Default 16; 0 to 4096."""
     replacement: CacheReplacementOptions | str | Mapping[str, Any] | None = None
-    """Who goes when memory is short. Default: adaptive culling."""
+    """Who goes when memory is short. Default "adaptive-culling"."""
     segment_size: int | str | None = None
-    """Bytes of a segment, for the prefetchers and policies that go by segments: a power of two of blocks, at most 64
-    blocks. Default: that of `prefetch`, else 32 KiB."""
+    """Bytes of a segment, for the prefetchers and policies that go by segments. Default: that of `prefetch`, else 32 KiB; a power of two of blocks, at most 64 blocks."""
     use_hints: bool | None = None
-    """Tell the device below which of the blocks that were read together are used: those that were asked for, and those that
-    were brought with them when they are met. A `hybrid` then keeps the others out of its upper ring. Default false."""
+    """Tell the device below which of the blocks that were read together are used: those that were asked for, and those that were brought with them
+    when they are met. A `hybrid` then keeps the others out of its upper ring. Default false."""
     write: CacheWriteOptions | str | Mapping[str, Any] | None = None
     """When writes go below. Default: at once (`writethrough`)."""
 
@@ -1688,34 +1671,32 @@ class Hybrid(Device):
     """The disk: everything else."""
     _kind: ClassVar[str] = "hybrid"
     append_idle: str | None = None
-    """Time without requests after which what waits is appended. Default 30 ms."""
+    """Time without requests after which what waits is appended. Default 30 ms; at most 1 h."""
     append_order: Literal["oldest", "lru"] | None = None
     """Which of the frames that wait is appended first. Default "oldest"."""
     append_threshold: float | str | None = None
-    """Share of DRAM that waits before it is appended at once. Default 25 %."""
+    """Share of DRAM that waits before it is appended at once. Default 0.25; at most 0.75."""
     cache_mode: Literal["writeback", "writethrough"] | None = None
     """What the rings hold. Default "writeback", as in the paper; with "writethrough" they may be lost at any time, and nothing is lost with them."""
     description: str | None = None
     """What it is for."""
     dirty_max: int | str | None = None
-    """Most bytes of the rings that may be newer than the disk: beyond, they are destaged, and requests wait. Default 0: all of the rings, as in the paper; at least
-    two erase units of each ring."""
+    """Most bytes of the rings that may be newer than the disk: beyond, they are destaged, and requests wait. Default 0: all of the rings, as in the paper; at least two erase units of each ring."""
     dirty_region_size: int | str | None = None
-    """Bytes of a region of the map of dirty regions, which lies on the disk: with it the disk can go on without rings that were lost, and names what was lost.
-    Default 0: no map, as in the paper; a power of two from one page to 1 GiB; fixed when the disk is made."""
+    """Bytes of a region of the map of dirty regions, which lies on the disk: with it the disk can go on without rings that were lost, and names
+    what was lost. Default 0: no map, as in the paper; a power of two from one page to 1 GiB; fixed when the disk is made."""
     dram_size: int | str | None = None
-    """Bytes of DRAM. Default 512 KiB, as in the paper; at least 16 pages."""
+    """Bytes of DRAM. Default 512 KiB, as in the paper; at most 1 TiB; at least 16 pages."""
     erase_unit: int | str | None = None
-    """Bytes of a unit of a ring whose child has no erase unit of its own. Default 256 KiB; a multiple of the page, at
-    least 4 pages."""
+    """Bytes of a unit of a ring whose child has no erase unit of its own. Default 256 KiB; a multiple of the page, at least 4 pages."""
     gc_reserve: float | str | None = None
-    """Share of a ring that stays free for collection. Default 10 %, as in the paper; at least three units are kept."""
+    """Share of a ring that stays free for collection. Default 0.1, as in the paper; at most 0.5; at least three units are kept."""
     group_pages: int | None = None
     """Most pages behind one header. Default 63; 1 to 125."""
     mlc: Device | str | None = None
     """The lower ring. Without it the upper one stands directly above the disk."""
     mlc_cold_share: float | str | None = None
-    """The same of the lower ring. Default 40 %, as in the paper."""
+    """The same of the lower ring. Default 0.4, as in the paper; at most 0.9."""
     page_size: int | str | None = None
     """Bytes that are mapped as one. Default 4 KiB; a power of two from 2 KiB to 32 KiB."""
     promote: HybridPromoteOptions | str | Mapping[str, Any] | None = None
@@ -1725,15 +1706,13 @@ class Hybrid(Device):
     rewrite: HybridRewriteOptions | str | Mapping[str, Any] | None = None
     """Which valid pages of a cold zone stay in their ring. Default "referenced"."""
     sequential_cutoff: int | str | None = None
-    """Requests that carry on a stream of at least so many bytes pass DRAM and rings by, as far as they are whole pages. Default 0: none,
-    as in the paper."""
+    """Requests that carry on a stream of at least so many bytes pass DRAM and rings by, as far as they are whole pages. Default 0: none, as in the paper."""
     slc: Device | str | None = None
     """The upper ring. Without it the lower one takes everything."""
     slc_cold_share: float | str | None = None
-    """Share of the upper ring, from start to end, that is its cold zone. Default 30 %, as in the paper."""
+    """Share of the upper ring, from start to end, that is its cold zone. Default 0.3, as in the paper; at most 0.9."""
     spin_aware: bool | None = None
-    """Whether the ring above the disk waits with its collection while the disk stands still, and begins early while it
-    runs. Default false, as in the paper."""
+    """Whether the ring above the disk waits with its collection while the disk stands still, and begins early while it runs. Default false, as in the paper."""
     tiers: Literal["exclusive", "inclusive"] | None = None
     """What becomes of a page in the lower ring that is copied to the top one. Default "exclusive"."""
     write_ack: Literal["dram", "ring"] | None = None
@@ -1751,15 +1730,15 @@ class Queue(Device):
     burst: str | None = None
     """How far ahead of its `max` rates a tenant may be. Default 1 ms."""
     cost: QueueCostOptions | str | Mapping[str, Any] | None = None
-    """What a request is taken to cost."""
+    """What a request is taken to cost. Default: `CC`."""
     depth: int | None = None
-    """Requests in flight below at a time. Default: what the device below takes; 1 with `anticipatory`. From 1 to 65536."""
+    """Requests in flight below at a time. Default: what the device below takes; 1 with `anticipatory`; 1 to 65536."""
     description: str | None = None
     """What it is for."""
     latency_window: str | None = None
-    """How often a tenant's latency is compared with its `target_latency`. Default 100 ms; more than 0."""
+    """How often a tenant's latency is compared with its `target_latency`. Default 100 ms; above 0 ns."""
     order: QueueOrderOptions | str | Mapping[str, Any] | None = None
-    """In which order the requests of one tenant go. For `noop`, `cfq` with slices `slo`, `cffq`, `flashfq` and `drr`; the
-    others have an order of their own."""
+    """In which order the requests of one tenant go. For `noop`, `cfq` with slices `slo`, `cffq`, `flashfq` and `drr`; the others have an order of
+    their own. Default: `fifo`."""
     scheduler: QueueSchedulerOptions | str | Mapping[str, Any] | None = None
-    """Who goes next."""
+    """Who goes next. Default "drr"."""
