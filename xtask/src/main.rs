@@ -38,6 +38,7 @@ cargo xtask docs  [--update] [--no-build] [--reference | FILE...]
                                                 the documented commands, and the pages made from the registry, alone
 cargo xtask results [--no-build] [--index] [PAPER...]
                                                 claims of papers, measured anew: RESULTS.md and docs/experiments/claims.md
+cargo xtask variants                            variants of experiments that only the full form tells from what is not broken
 cargo xtask advise-check [--no-build] [--only LOAD]
                                                 what `nandu advise` finds against measuring every variant: docs/how-to/choose-a-drive.md
 cargo xtask mutants [--planted] [--only N] [--seeds N] [--seed N] [--count N] [--minutes N]
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
         ["soak", words @ ..] => soak::run(words).unwrap_or_else(|word| usage(&word)),
         ["docs", words @ ..] => docs::only(words).unwrap_or_else(|word| usage(&word)),
         ["results", words @ ..] => results::results(words).unwrap_or_else(|word| usage(&word)),
+        ["variants"] => steps::alone("variants of the full forms", broken::check_full),
         ["advise-check", words @ ..] => advise::check(words).unwrap_or_else(|word| usage(&word)),
         ["release", words @ ..] => release::release(words).unwrap_or_else(|word| usage(&word)),
         ["deb", words @ ..] => release::deb(words).unwrap_or_else(|word| usage(&word)),

@@ -252,7 +252,7 @@ fn a_mirror_gets_a_leg_more_and_is_started_with_it() {
         ("add a to m with c.img", "there is a device `a` already"),
         ("add c to x with c.img", "unknown device `x`"),
         ("add c to a with c.img", "`a` takes no more legs: it is a `file`"),
-        ("add c.d to m with c.img", "`c.d` is no name of a device"),
+        ("add c.d to m with c.img", "`c.d` is not a name of a device"),
         ("add c to m with a.img", "it is leg `a` of this server already"),
         ("add c to m with m.toml", "it is the stack file"),
         ("add c to m with soiled.img", "soiled.img"),

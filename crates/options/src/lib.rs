@@ -1,6 +1,9 @@
 //! The attribute `#[options]`: an option says once, at its field, what its default is and what it may be.
 //!
 //! `nandu_base::options` re-exports it and has what the code made here calls; its documentation shows the forms.
+//!
+//! **What is stable.** What the crate `nandu` names of it, from the first release on. The rest is for the other crates of Nandu and may
+//! change in any version.
 
 mod field;
 mod words;

@@ -107,7 +107,7 @@ impl Reactor {
             ));
         }
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) {
-            return Err(format!("`{name}` is no name of a device: letters, digits, `-` and `_` make one"));
+            return Err(format!("`{name}` is not a name of a device: use letters, digits, `-` and `_`"));
         }
         if self.kinds[node as usize] != "mirror" {
             let kind = self.kinds[node as usize];
