@@ -52,7 +52,7 @@ const STACKS: [(&str, &[&str]); 12] = [
     // Impossible geometry.
     (
         "[export.d]\ndevice = \"s\"\n[device.s]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\ncapacity = \"1 GiB\"\nplanes_per_die = 3\n",
-        &["bad.toml:7:18", "is not 1, 2, 4 or 8"],
+        &["bad.toml:7:18", "a power of two from 1 to 8"],
     ),
     // A device that nothing uses.
     (

@@ -83,7 +83,7 @@ const DISCIPLINES: [&str; 2] = ["", "die_scheduler = { kind = \"out-of-order\" }
 fn page_maps() -> Vec<String> {
     let map = |name: &str| {
         let with = |more: &str| format!("mapping = {{ kind = \"{name}\"{more} }}");
-        if roomy().map(name, "").has_map_on_flash() { with(", cmt_size = 4200") } else { with("") }
+        if roomy().map(name, "").has_map_on_flash() { with(", cmt_size = 4400") } else { with("") }
     };
     let registry = builtin();
     let names = registry.policies("mapping").map(|policy| policy.name);

@@ -65,6 +65,6 @@ fn a_link_without_speed_is_refused() {
         );
         Testbed::new(&text, &builtin(), BuildOptions::default()).err().expect("it is refused").to_string()
     };
-    assert!(refused("bandwidth = 0").contains("more than 0"));
-    assert!(refused("bandwidth = 1\noverhead = \"2 s\"").contains("more than 1 s"));
+    assert!(refused("bandwidth = 0").contains("0 B is out of bounds: above 0 B"));
+    assert!(refused("bandwidth = 1\noverhead = \"2 s\"").contains("2 s is out of bounds: at most 1 s"));
 }

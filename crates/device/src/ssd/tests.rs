@@ -50,7 +50,7 @@ fn try_build(
     plants: &BTreeSet<String>,
     precondition: Precondition,
 ) -> Result<Box<dyn Machine>, BuildError> {
-    drive.config().expect("the test's options parse").build(&BuildContext {
+    drive.config().expect("the test's options parse").machine(&BuildContext {
         name: "ssd",
         children: &[],
         seed: 1,
@@ -114,7 +114,7 @@ fn drawn_maps() -> impl Iterator<Item = (&'static str, SsdTable)> {
     let forms = Maps::builtin().iter().flat_map(|map| map.draws.iter().map(move |draw| (map.name, draw)));
     forms.map(|(name, draw)| {
         let drive = pages_of_512().map(name, draw);
-        (name, if drive.has_map_on_flash() { drive.cache(1048) } else { drive })
+        (name, if drive.has_map_on_flash() { drive.cache(1104) } else { drive })
     })
 }
 
@@ -364,6 +364,7 @@ fn every_planted_fault_is_found() {
             "ssd.prices-at-issue" => paged(0),
             "ssd.gathered-although-written" => paged(7),
             "ssd.map-slot-persisted" => paged(2).with("checkpoint_interval = 2"),
+            "ssd.map-buffer-forgotten" => paged(8),
             name if name.starts_with("ssd.map-") => paged(2),
             "ssd.worn-block-used" => tiny().with("wear = { endurance = 3 }"),
             _ => tiny(),

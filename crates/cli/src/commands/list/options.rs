@@ -208,6 +208,13 @@ fn first(text: &str) -> String {
     line[..end].trim_end_matches('.').to_string()
 }
 
+/// What a description says of the default and the range: `1; 1 to 64`.
+fn said_of_default(text: &str) -> Option<&str> {
+    let said = text[text.rfind("Default")? + "Default".len()..].trim_start_matches([':', ' ']);
+    let end = said.find(". ").unwrap_or(said.len());
+    Some(said[..end].trim_end_matches('.')).filter(|said| !said.is_empty())
+}
+
 /// As text; of a machine, which has many options, the first sentence of each.
 pub fn as_text(name: &str) -> String {
     let shown = |(heading, options): (String, Vec<Described>)| {
@@ -217,9 +224,13 @@ pub fn as_text(name: &str) -> String {
         let is_machine = heading.starts_with("device ");
         let mut table = Table::new(["<option", "<takes", "<what it is"]);
         for o in options {
-            let mut text = if is_machine { first(&o.text) } else { o.text };
+            let whole = o.text;
+            let mut text = if is_machine { first(&whole) } else { whole.clone() };
             let mut aside = Vec::new();
-            aside.extend((!o.default.is_empty()).then(|| format!("default {}", o.default)));
+            match said_of_default(&whole).filter(|_| is_machine) {
+                Some(said) => aside.push(format!("default {said}")),
+                None => aside.extend((!o.default.is_empty()).then(|| format!("default {}", o.default))),
+            }
             aside.extend((!o.of.is_empty()).then(|| format!("with {}", o.of)));
             if !aside.is_empty() {
                 text = format!("{text} ({})", aside.join("; "));
@@ -266,7 +277,9 @@ mod tests {
             assert!(!of(&name).is_empty(), "{name}");
         }
         let ssd = as_text("ssd");
-        for words in ["spare_factor", "mapping.cmt_size", "page | dftl", "number", "Channels, 1 to 64"] {
+        for words in
+            ["spare_factor", "mapping.cmt_size", "page | dftl", "number", "Channels (default 1; 1 to 64)"]
+        {
             assert!(ssd.contains(words), "{words}: {ssd}");
         }
         let streams = as_text("hot-cold");
