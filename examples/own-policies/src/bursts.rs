@@ -113,11 +113,11 @@ mod tests {
     fn a_burst_has_one_arrival_and_the_next_comes_later() {
         let trace =
             SYNTH.trace(&json!({ "requests": 25, "length": 10, "pause": "3 ms" }), 1).expect("it is right");
-        let times: Vec<u64> = trace.records().iter().map(|record| record.time().0 / 1_000_000).collect();
+        let times: Vec<u64> = trace.records.iter().map(|record| record.time().0 / 1_000_000).collect();
         assert_eq!(times, [vec![0; 10], vec![3; 10], vec![6; 5]].concat());
-        assert!(trace.records().iter().all(|record| record.end().0 <= ByteLen::mib(256).0));
+        assert!(trace.records.iter().all(|record| record.end().0 <= ByteLen::mib(256).0));
         let other = SYNTH.trace(&json!({ "requests": 25 }), 2).expect("it is right");
-        assert_ne!(other.records()[0], trace.records()[0], "the seed draws the places");
+        assert_ne!(other.records[0], trace.records[0], "the seed draws the places");
     }
 
     #[test]
