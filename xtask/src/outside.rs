@@ -30,7 +30,7 @@ const COMMANDS: [(&str, &str); 16] = [
     ("trace mrc mixed-zipf --gen requests=20000 --policy lru,2q --sizes 1000", "2q"),
     ("trace info examples/own-policies/sample.lab", "lab-log"),
     ("list generators", "bursts"),
-    ("run STACK --trace bursts --gen requests=2000 --json", "\"bursts\""),
+    ("run STACK --export one --trace bursts --gen requests=2000 --json", "bursts"),
     ("--quiet verify cache --crash --seeds 40", "nothing wrong was found"),
     ("--quiet verify ssd-paged --crash --seeds 40", "nothing wrong was found"),
     ("--quiet verify ssd-tenants --crash --seeds 40", "nothing wrong was found"),
