@@ -8,7 +8,7 @@
 //! What the mirror is for those above it stays: the new leg must take every request that the others take.
 
 use super::admin::refuse;
-use super::layout::{Layout, PAGE, Superblock};
+use super::layout::{Layout, Superblock};
 use super::leg::Leg;
 use super::member::Proc;
 use super::outbox::Outbox;
@@ -68,15 +68,10 @@ impl Mirror {
         let blank = Superblock {
             leg: self.legs.len() as u8,
             strict: known.strict,
-            leg_bytes: layout.leg.0,
             served: known.served,
             members: known.members,
-            region_shift: self.shift,
-            map: layout.map,
-            lost: layout.lost,
-            ..Superblock::BLANK
+            ..layout.blank_record(self.shift)
         };
-        debug_assert!(layout.map.is_multiple_of(PAGE));
         let mut leg = Leg::new(&layout, self.region_count, blank);
         leg.replaced = true;
         self.legs.push(leg);

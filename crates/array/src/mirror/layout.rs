@@ -55,6 +55,12 @@ impl Layout {
         (map >= PAGE).then_some(Layout { leg, data: ByteLen(map), pages, map, lost, slots })
     }
 
+    /// A record of a leg that belongs to no set: where things lie on it.
+    pub fn blank_record(&self, region_shift: u8) -> Superblock {
+        let (leg_bytes, map, lost) = (self.leg.0, self.map, self.lost);
+        Superblock { leg_bytes, region_shift, map, lost, ..Superblock::BLANK }
+    }
+
     /// The smallest leg that holds one block of data.
     pub fn smallest() -> ByteLen {
         ByteLen(PAGE * 5 + member::record::SLOTS)

@@ -300,13 +300,9 @@ impl Mirror {
         let blank = |leg: usize| Superblock {
             leg: leg as u8,
             strict: !policy.fast_flush,
-            leg_bytes: layouts[leg].leg.0,
             served: capacity.0,
             members: count as u8,
-            region_shift: shift,
-            map: layouts[leg].map,
-            lost: layouts[leg].lost,
-            ..Superblock::BLANK
+            ..layouts[leg].blank_record(shift)
         };
         Mirror {
             limits: Limits {

@@ -406,6 +406,13 @@ impl<S: Subject> World<S> {
         self.complain(format!("requests {cookies:?} are never answered"));
     }
 
+    /// As [`wait`](World::wait), unless the fuse has blown.
+    pub fn wait_unless_over(&mut self, cookies: &[u64]) {
+        if !self.is_over() {
+            self.wait(cookies);
+        }
+    }
+
     pub fn is_ok(&self, cookie: u64) -> bool {
         self.answers.get(&cookie).is_some_and(|a| a.error.is_none())
     }

@@ -1,5 +1,6 @@
 //! One more leg: a mirror takes it while it serves, whatever is cut or lost meanwhile.
 
+use crate::grow::begin;
 use crate::harness::{ALONE, CREATE, PLAIN};
 use crate::maintenance::rested;
 use crate::random::seeds;
@@ -18,17 +19,7 @@ fn setups(seed: u64) -> Vec<(&'static str, Setup)> {
 
 /// Writes, a new leg with requests before, meanwhile and behind it, a flush.
 fn story(w: &mut World) {
-    let wait = |w: &mut World, cookies: &[u64]| {
-        if !w.is_over() {
-            w.wait(cookies);
-        }
-    };
-    let a = w.write(0, 20);
-    let b = w.write(130, 20);
-    wait(w, &[a, b]);
-    let f = w.flush();
-    let c = w.write(4, 9);
-    wait(w, &[f]);
+    let c = begin(w);
     if w.is_over() {
         return;
     }
@@ -38,10 +29,10 @@ fn story(w: &mut World) {
     let e = w.write(260, 30);
     let r = w.read(0, 20);
     let f = w.flush();
-    wait(w, &[c, d, e, r, f]);
+    w.wait_unless_over(&[c, d, e, r, f]);
     let g = w.write(2, 3);
     let f = w.flush();
-    wait(w, &[g, f]);
+    w.wait_unless_over(&[g, f]);
     w.run(20_000);
 }
 

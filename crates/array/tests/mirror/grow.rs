@@ -86,19 +86,20 @@ fn setups(seed: u64) -> Vec<(&'static str, Setup)> {
     ]
 }
 
-/// Writes, a growth with requests before and behind it, writes into what is new, a flush.
-fn story(w: &mut World, after: &[Layout]) {
-    let wait = |w: &mut World, cookies: &[u64]| {
-        if !w.is_over() {
-            w.wait(cookies);
-        }
-    };
+/// Writes, a flush, and one write more, which is under way.
+pub fn begin(w: &mut World) -> u64 {
     let a = w.write(0, 20);
     let b = w.write(130, 20);
-    wait(w, &[a, b]);
+    w.wait_unless_over(&[a, b]);
     let f = w.flush();
     let c = w.write(4, 9);
-    wait(w, &[f]);
+    w.wait_unless_over(&[f]);
+    c
+}
+
+/// Writes, a growth with requests before and behind it, writes into what is new, a flush.
+fn story(w: &mut World, after: &[Layout]) {
+    let c = begin(w);
     lengthen(w, after);
     if w.is_over() || w.admin(GROW).is_err() {
         return; // a leg was lost before
@@ -106,7 +107,7 @@ fn story(w: &mut World, after: &[Layout]) {
     let d = w.write(135, 6);
     let r = w.read(0, 20);
     let f = w.flush();
-    wait(w, &[c, d, r, f]);
+    w.wait_unless_over(&[c, d, r, f]);
     let told = |w: &World| w.notices.iter().any(|n| matches!(n, Notice::Grown(_) | Notice::NotGrown));
     while !w.is_over() && !told(w) && w.step() {}
     if w.is_over() {
@@ -123,9 +124,9 @@ fn story(w: &mut World, after: &[Layout]) {
     let e = w.write(end, 12);
     let g = w.change(Op::Write, 2, 3, true);
     let f = w.flush();
-    wait(w, &[e, g, f]);
+    w.wait_unless_over(&[e, g, f]);
     let r = w.read(end, 12);
-    wait(w, &[r]);
+    w.wait_unless_over(&[r]);
     w.run(20_000);
 }
 
