@@ -13,14 +13,19 @@
 //! Pair. After a whole opening nothing that says less than Pair is right. One phase could not tell the two apart:
 //! what looks like a cut opening might be an old copy.
 //!
-//! **Modules.** [`record`] the superblock and how it is written; [`generation`] how two of them stand to each
-//! other.
+//! **While it runs** every member has a seat: it goes, comes back, is looked at, hangs or is replaced alike in all arrays
+//! ([`set`]).
+//!
+//! **Modules.** [`record`] the superblock, [`slots`] the two places of each record, [`moved`] those of a leg that has grown;
+//! [`generation`] how two superblocks stand to each other; [`set`] who is there.
 
 use nandu_base::options;
 
 pub mod generation;
 pub mod moved;
 pub mod record;
+pub(crate) mod set;
+pub(crate) mod slots;
 
 pub use generation::{Standing, is_fork, standing};
 pub use record::{Gen, State, Superblock};

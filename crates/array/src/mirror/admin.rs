@@ -14,7 +14,8 @@
 
 use super::member::Proc;
 use super::{Mirror, Phase};
-use nandu_base::{Admin, AdminError, Cx, DeviceEvent, Health, Notice};
+use crate::member::set::{Set, refuse};
+use nandu_base::{Admin, AdminError, Cx};
 
 /// A planned swap of the roles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,57 +26,36 @@ pub(super) enum Swap {
     Cleared,
 }
 
-pub(super) fn refuse(why: String, remedy: &'static str) -> Result<(), AdminError> {
-    Err(AdminError::Refused { why, remedy })
-}
-
 impl Mirror {
     pub(super) fn obey(&mut self, admin: Admin, cx: &mut Cx<'_>) -> Result<(), AdminError> {
         if self.phase != Phase::Running || self.opened_after_join {
-            return refuse("no leg may serve now".into(), "bring back a leg that may lead");
+            return refuse("no leg may serve now", "bring back a leg that may lead");
         }
         if self.is_growing() {
-            return refuse("it is growing".into(), "wait until that is over");
+            return refuse("it is growing", "wait until that is over");
         }
-        match admin {
-            Admin::Scrub { mends } => {
-                self.scrub.course.begin(mends.unwrap_or(self.maintenance.scrub_mends), cx.now);
-                self.made_progress = true;
-            }
-            Admin::StopScrub => return self.scrub.course.stop(),
-            Admin::Lead(child) => return self.ask_lead(usize::from(child)),
-            Admin::Replace(child) => return self.ask_replace(usize::from(child), cx),
-            Admin::AcceptLost => return Err(AdminError::Unknown),
-            Admin::Grow { is_equal } => return self.ask_grow(is_equal, cx),
-            Admin::Extend(name) => return self.ask_extend(name, cx),
+        match self.maintain(admin, cx)? {
+            Some(Admin::Lead(child)) => self.ask_lead(usize::from(child)),
+            Some(Admin::Grow { is_equal }) => self.ask_grow(is_equal, cx),
+            Some(Admin::Extend(name)) => self.ask_extend(name, cx),
+            Some(_) => Err(AdminError::Unknown),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn ask_lead(&mut self, leg: usize) -> Result<(), AdminError> {
         if leg != 0 && self.maintenance.lead_first {
-            let why = format!("the stack file says that `{}` leads", self.names[0]);
+            let why = format!("the stack file says that `{}` leads", self.roster[0].name);
             return refuse(why, "take `failback = \"immediate\"` out of it");
         }
         if !self.is_whole() || self.lacks_some() || self.proc != Proc::None {
-            let why = "the legs are not equal".into();
+            let why = "the legs are not equal";
             return refuse(why, "wait until all are members and the resync is over");
         }
         if leg != self.leader {
             (self.swap, self.swap_to) = (Some(Swap::Wanted), Some(leg));
             self.made_progress = true;
         }
-        Ok(())
-    }
-
-    fn ask_replace(&mut self, x: usize, cx: &mut Cx<'_>) -> Result<(), AdminError> {
-        if !self.can_do_without(x) {
-            let others = if self.legs.len() == 2 { "the other one lacks" } else { "the others lack" };
-            let why = format!("leg `{}` holds data that {others}", self.names[x]);
-            return refuse(why, "wait until the other leg is resynced");
-        }
-        self.leave(x, cx);
-        self.legs[x].replaced = true;
         Ok(())
     }
 
@@ -105,29 +85,9 @@ impl Mirror {
                 let old = self.leader;
                 self.leave(old, cx);
                 // It has not failed: it rejoins when all its old requests have ended.
-                self.legs[old].failed = false;
-                self.legs[old].back = true;
+                self.roster[old].comes_back();
             }
             _ => {}
         }
-    }
-
-    /// How safely the data are held; nothing while that is not known.
-    pub(super) fn standing(&self) -> Option<Health> {
-        match self.phase {
-            Phase::Failed => Some(Health::Failed),
-            Phase::Running if self.opened_after_join => None,
-            Phase::Running if !self.is_whole() || self.lacks_some() => Some(Health::Degraded),
-            Phase::Running if self.exposure.is_late => Some(Health::Exposed),
-            Phase::Running => Some(Health::Healthy),
-            Phase::Closed | Phase::Opening | Phase::Closing | Phase::Growing => None,
-        }
-    }
-
-    /// Says so when that has changed.
-    pub(super) fn tell_health(&mut self, cx: &mut Cx<'_>) {
-        let Some(health) = self.standing().filter(|&now| now != self.told) else { return };
-        self.told = health;
-        cx.event(DeviceEvent::Notice(Notice::Health(health)));
     }
 }

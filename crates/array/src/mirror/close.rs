@@ -39,7 +39,7 @@ impl Mirror {
     pub(super) fn run_close(&mut self, step: CloseStep, cx: &mut Cx<'_>) -> bool {
         match step {
             CloseStep::Drain if self.close_waits() => self.proc = Proc::None,
-            CloseStep::Stragglers if self.legs.iter().all(|l| l.in_flight == 0) => {
+            CloseStep::Stragglers if self.roster.is_home() => {
                 self.phase = Phase::Closed;
                 self.proc = Proc::None;
                 cx.closed();

@@ -11,6 +11,7 @@ use super::op::{Kind, Operation, Part};
 use super::region_map::D;
 use super::{Legs, Mirror, Phase, RESYNC, Tag, each};
 use crate::locks::Claim;
+use crate::member::set::Set;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, Op, ReqId};
 
 /// Most repairs that wait.

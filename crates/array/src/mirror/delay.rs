@@ -24,6 +24,7 @@ use super::op::Part;
 use super::policy::{Ack, Limit};
 use super::quantile::Quantile;
 use super::{Mirror, Tag, WAIT, each};
+use crate::member::set::Set;
 use nandu_base::{
     ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Ratio, ReqId, Span,
 };
@@ -333,7 +334,7 @@ impl Mirror {
         self.legs[leg].data_writes += 1;
         self.legs[leg].drains += 1;
         let id = cx.own(cause, draft);
-        self.legs[leg].in_flight += 1;
+        self.roster.sends(leg, cx);
         self.dispatch(leg, Tag::Drain, id, cx);
     }
 

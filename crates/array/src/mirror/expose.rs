@@ -17,6 +17,7 @@
 
 use super::op::Part;
 use super::{DELAYED, EXPOSE, Mirror, each};
+use crate::member::set::Set;
 use nandu_base::{Cx, Instant, Span};
 use std::collections::VecDeque;
 
@@ -230,7 +231,6 @@ impl Mirror {
         self.count.degrades += 1;
         self.leave(late, cx);
         // It has not failed: it rejoins when all its old requests have ended.
-        self.legs[late].failed = false;
-        self.legs[late].back = true;
+        self.roster[late].comes_back();
     }
 }

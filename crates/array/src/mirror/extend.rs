@@ -7,28 +7,28 @@
 //!
 //! What the mirror is for those above it stays: the new leg must take every request that the others take.
 
-use super::admin::refuse;
 use super::layout::{Layout, Superblock};
 use super::leg::Leg;
 use super::member::Proc;
 use super::outbox::Outbox;
 use super::region_map::Bits;
 use super::{MAX_LEGS, Mirror, delay::Pace, lag::Lag};
+use crate::member::set::{Seat, refuse};
 use nandu_base::{AdminError, Cx, Limits};
 
 impl Mirror {
     pub(super) fn ask_extend(&mut self, name: String, cx: &Cx<'_>) -> Result<(), AdminError> {
         if self.policy.lists_lost {
-            return refuse("a hetero-mirror has exactly two legs".into(), "a `mirror` takes up to 8");
+            return refuse("a hetero-mirror has exactly two legs", "a `mirror` takes up to 8");
         }
         if self.legs.len() == MAX_LEGS {
             return refuse(format!("a mirror has at most {MAX_LEGS} legs"), "replace one of them");
         }
         if !self.is_whole() || self.lacks_some() || self.proc != Proc::None {
-            return refuse("the legs are not equal".into(), "wait until it is healthy");
+            return refuse("the legs are not equal", "wait until it is healthy");
         }
         if self.scrub.course.pass.is_some() {
-            return refuse("a scrub is under way".into(), "wait for its end, or say `scrub DEVICE stop`");
+            return refuse("a scrub is under way", "wait for its end, or say `scrub DEVICE stop`");
         }
         let child = self.legs.len() as u8;
         let layout = self.fitting(&name, cx.peek.limits(child))?;
@@ -72,11 +72,9 @@ impl Mirror {
             members: known.members,
             ..layout.blank_record(self.shift)
         };
-        let mut leg = Leg::new(&layout, self.region_count, blank);
-        leg.replaced = true;
-        self.legs.push(leg);
+        self.legs.push(Leg::new(&layout, self.region_count, blank));
         self.layouts.push(layout);
-        self.names.push(name);
+        self.roster.push(Seat::awaited(name));
         self.stale.push(Bits::new(self.region_count));
         self.lag.push(Lag::default());
         self.paces.push(Pace::new());

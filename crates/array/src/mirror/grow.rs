@@ -15,12 +15,13 @@
 //! A leg that became no longer, because it was the longer one already, keeps its records. Cost: two zeroed extents and one map for each leg,
 //! while requests wait.
 
-use super::admin::refuse;
 use super::layout::{Layout, PAGE, State, Superblock, encode_superblock};
 use super::leg::Leg;
 use super::member::Proc;
 use super::region_map::{Bits, D, L, LegMap};
 use super::{MAX_LEGS, Mirror, Phase, Tag, least};
+use crate::member::set::Set;
+use crate::member::set::refuse;
 use nandu_base::{
     AdminError, ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Instant, Notice, Op,
     OpenOptions, Payload, ReqId,
@@ -126,11 +127,11 @@ impl Mirror {
 
     pub(super) fn ask_grow(&mut self, is_equal: bool, cx: &mut Cx<'_>) -> Result<(), AdminError> {
         if !self.is_whole() || self.lacks_some() || self.proc != Proc::None || !self.lost.is_empty() {
-            let why = "the legs are not equal".into();
+            let why = "the legs are not equal";
             return refuse(why, "wait until it is healthy");
         }
         if self.scrub.course.pass.is_some() {
-            return refuse("a scrub is under way".into(), "wait for its end, or say `scrub DEVICE stop`");
+            return refuse("a scrub is under way", "wait for its end, or say `scrub DEVICE stop`");
         }
         let (_, capacity) = self.room(cx);
         if capacity <= self.limits.capacity {

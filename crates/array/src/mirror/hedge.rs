@@ -44,7 +44,7 @@ impl Mirror {
     /// Whether reads of a leg have buffers of their own: some may come back when nobody waits for them any more.
     #[inline]
     fn has_stragglers(&self) -> bool {
-        self.hedges() || self.stalls.is_on()
+        self.hedges() || self.roster.expects_late()
     }
 
     /// The buffer for a read of a leg; the request that gets it is its only holder after [`Mirror::sent_buffer`].

@@ -98,7 +98,7 @@ impl Mirror {
             return;
         }
         let y = self.legs[self.leader].sb;
-        let (replaced, believed) = (self.legs[x].replaced, self.planted.replaced_believed);
+        let (replaced, believed) = (self.roster[x].replaced, self.planted.replaced_believed);
         let create = self.how.create || replaced;
         let returned = match returns(&found, &y, create, self.planted.solo_overwritten) {
             Ok(_) if replaced && found != Found::Blank && !believed => Err("it is not blank"),
@@ -108,11 +108,11 @@ impl Mirror {
         };
         match returned {
             Err(_) if is_foreign(&found, &y) => {
-                let (device, remedy) = (self.names[x].clone(), "replace it by the right leg".into());
+                let (device, remedy) = (self.roster[x].name.clone(), "replace it by the right leg".into());
                 self.refuse(x, OpenError::Foreign { device, remedy }, cx);
             }
             Err(why) => {
-                let why = format!("leg `{}` cannot rejoin: {why}", self.names[x]);
+                let why = format!("leg `{}` cannot rejoin: {why}", self.roster[x].name);
                 self.refuse(x, OpenError::Refused { why, remedy: "replace it by the right leg".into() }, cx);
             }
             Ok(lacks) => {
@@ -193,7 +193,7 @@ impl Mirror {
     fn refuse(&mut self, x: usize, error: OpenError, cx: &mut Cx<'_>) {
         self.legs[x].place = Place::Out;
         self.legs[x].forget();
-        self.legs[x].replaced = false;
+        self.roster[x].replaced = false;
         self.proc = Proc::None;
         self.count.refused += 1;
         cx.event(DeviceEvent::Notice(Notice::Refused(x as u8)));
@@ -205,7 +205,7 @@ impl Mirror {
     fn join_maps(&mut self, x: usize, cx: &mut Cx<'_>) {
         let blank = self.legs[x].sb.seq == 0;
         if self.legs[x].names_lost() && !blank && !self.policy.lists_lost {
-            let why = format!("leg `{}` has a list of lost data", self.names[x]);
+            let why = format!("leg `{}` has a list of lost data", self.roster[x].name);
             self.refuse(x, OpenError::Refused { why, remedy: "open it as a hetero-mirror".into() }, cx);
             return;
         }
@@ -271,7 +271,7 @@ impl Mirror {
 
     fn joined(&mut self, x: usize, cx: &mut Cx<'_>) {
         self.legs[x].place = Place::Member;
-        self.legs[x].replaced = false;
+        self.roster[x].replaced = false;
         self.proc = Proc::None;
         self.count.rejoins += 1;
         self.map_moved = true; // writes that wait for a new D go on

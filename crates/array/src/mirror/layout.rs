@@ -7,6 +7,7 @@
 
 use crate::member;
 use crate::member::record::{Reader, Writer};
+use crate::member::slots::Record;
 use nandu_base::{ByteLen, ByteOffset, Seal};
 
 pub use crate::member::{Gen, State, Superblock};
@@ -86,6 +87,16 @@ pub fn encode_superblock(sb: &Superblock, out: &mut [u8]) {
 /// is not one.
 pub fn read_superblock(bytes: &[u8]) -> Option<(Superblock, bool)> {
     member::record::SEAL.read(bytes, &MAGIC, decode_superblock)
+}
+
+impl Record for Superblock {
+    fn number(&self) -> u64 {
+        self.seq
+    }
+
+    fn read(bytes: &[u8]) -> Option<(Superblock, bool)> {
+        read_superblock(bytes)
+    }
 }
 
 fn decode_superblock(bytes: &[u8]) -> Option<Superblock> {

@@ -13,6 +13,8 @@ use super::decide::Found;
 use super::layout::{Gen, Layout, PAGE, Superblock, encode_lost, encode_superblock};
 use super::region_map::LegMap;
 use super::{MAX_LEGS, Mirror, Tag};
+use crate::member::set::Set;
+use crate::member::slots::{Content, Slots};
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload, ReqId, TenantId};
 
 /// Page writes or reads under way at once on a leg.
@@ -52,19 +54,11 @@ pub struct Leg {
     pub place: Place,
     /// Whether client writes go to it.
     pub writes: bool,
-    /// Whether it has failed: it is not used again before it says that it is back.
-    pub failed: bool,
-    /// Whether an operator has replaced it: what comes back must be blank.
-    pub replaced: bool,
-    /// Whether it has come back and waits to rejoin.
-    pub back: bool,
     /// A read of it is late, and it has answered nothing since.
     pub silent: bool,
-    /// Requests that are not back, stragglers included.
-    pub in_flight: u32,
-    /// Reads among them.
+    /// Reads that are not back.
     pub reads: u32,
-    /// Data writes among them.
+    /// Data writes that are not back.
     pub data_writes: u32,
     /// Number of the last flush issued.
     pub issued: u64,
@@ -91,13 +85,12 @@ pub struct Leg {
     pub drains: u32,
     /// Its newest superblock.
     pub sb: Superblock,
-    sb_slot: u8,
+    sb_slots: Slots<Superblock>,
     sb_io: Update,
     /// Reads of records that are not back.
     pub loading: u32,
     load_next: u32,
     load_end: u32,
-    slots: [Slot; 2],
     /// Number and slot of the newest lost list.
     lost_newest: Option<(u64, u8)>,
     /// What it was found to name.
@@ -109,27 +102,13 @@ pub struct Leg {
     record_retries: u8,
 }
 
-/// What a superblock slot was found to hold.
-#[derive(Clone, Copy, Debug)]
-#[allow(clippy::large_enum_variant)] // two for each leg
-enum Slot {
-    Unreadable,
-    Zero,
-    Unknown,
-    Valid(Superblock),
-}
-
 impl Leg {
     /// A leg with `layout`, of which `regions` regions are used, that was never looked at.
     pub fn new(layout: &Layout, regions: u32, sb: Superblock) -> Leg {
         Leg {
             place: Place::Out,
             writes: false,
-            failed: false,
-            replaced: false,
-            back: false,
             silent: false,
-            in_flight: 0,
             reads: 0,
             data_writes: 0,
             issued: 0,
@@ -145,12 +124,11 @@ impl Leg {
             lost_in_batch: false,
             drains: 0,
             sb,
-            sb_slot: 1,
+            sb_slots: Slots::new(),
             sb_io: Update::Idle,
             loading: 0,
             load_next: 0,
             load_end: 0,
-            slots: [Slot::Unreadable; 2],
             lost_newest: None,
             lost_found: Vec::new(),
             lost_unreadable: false,
@@ -201,13 +179,14 @@ impl Leg {
 
     /// The slot of its newest superblock.
     pub fn newest_slot(&self) -> usize {
-        usize::from(self.sb_slot)
+        self.sb_slots.newest()
     }
 
     /// It has become longer: its records are where `layout` says, and `sb` in the first slot.
     pub fn move_records(&mut self, layout: &Layout, regions: u32, sb: Superblock) {
         self.map = LegMap::new(layout.pages, regions);
-        (self.sb, self.sb_slot) = (sb, 0);
+        self.sb = sb;
+        self.sb_slots.written(0);
     }
 
     /// Whether nothing of its records is under way or waits.
@@ -223,7 +202,7 @@ impl Leg {
     /// Becomes a leg without records, which are written with `sb` as a start.
     pub fn begin_anew(&mut self, sb: Superblock) {
         self.sb = sb;
-        self.sb_slot = 1;
+        self.sb_slots.written(1);
     }
 
     /// What the superblock slots say. A simulation that stores nothing reads blanks: what was written last counts then.
@@ -231,20 +210,16 @@ impl Leg {
         if !stored && self.sb.seq > 0 {
             return Found::Valid(self.sb);
         }
-        match self.slots {
-            [Slot::Unreadable, _] | [_, Slot::Unreadable] => Found::Unread,
-            [Slot::Valid(a), Slot::Valid(b)] => self.take(if b.seq > a.seq { (1, b) } else { (0, a) }),
-            [Slot::Valid(a), _] => self.take((0, a)),
-            [_, Slot::Valid(b)] => self.take((1, b)),
-            [Slot::Zero, Slot::Zero] => Found::Blank,
-            _ => Found::Foreign,
+        match self.sb_slots.content() {
+            Content::Unread => Found::Unread,
+            Content::Blank => Found::Blank,
+            Content::Unknown => Found::Foreign,
+            Content::Valid(slot, &sb) => {
+                self.sb_slots.written(slot);
+                self.sb = sb;
+                Found::Valid(sb)
+            }
         }
-    }
-
-    fn take(&mut self, (slot, sb): (u8, Superblock)) -> Found {
-        self.sb_slot = slot;
-        self.sb = sb;
-        Found::Valid(sb)
     }
 
     /// The lost list has changed.
@@ -276,8 +251,7 @@ impl Mirror {
             ReqId::NONE => cx.own(TenantId::SYSTEM, draft),
             parent => cx.child(parent, draft),
         };
-        self.legs[leg].in_flight += 1;
-        self.stalls.sent(cx);
+        self.roster.sends(leg, cx);
         self.dispatch(leg, tag, id, cx);
     }
 
@@ -434,11 +408,12 @@ impl Mirror {
         l.sb.in_force = self.in_force;
         l.sb.served = self.limits.capacity.0;
         l.sb.seq += 1;
-        l.sb_slot = if self.planted.single_slot { 0 } else { 1 - l.sb_slot };
+        let slot = if self.planted.single_slot { 0 } else { 1 - l.sb_slots.newest() as u8 };
+        l.sb_slots.written(slot);
         l.sb_io = Update::Writing(1);
         let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
         encode_superblock(&l.sb, cx.pool.bytes_mut(payload, ByteLen(PAGE)));
-        let at = ByteOffset(self.layouts[leg].slots[usize::from(l.sb_slot)]);
+        let at = ByteOffset(self.layouts[leg].slots[usize::from(slot)]);
         self.count.superblock_writes += 1;
         self.record(leg, Op::Write, at, payload, Tag::SbWrite.cookie(leg, 0), cx);
     }
@@ -476,14 +451,13 @@ impl Mirror {
             }
             l.record_retries -= 1;
             let at = match (sb, index) {
-                (true, _) => ByteOffset(self.layouts[leg].slots[usize::from(l.sb_slot)]),
+                (true, _) => ByteOffset(self.layouts[leg].slots[l.sb_slots.newest()]),
                 (false, LOST) => self.layouts[leg].lost_slot(l.lost_newest.map_or(0, |(_, slot)| slot)),
                 (false, page) => self.layouts[leg].page(page, l.map.newest(page)),
             };
             cx.renew(id);
             cx.requests[id].offset = at;
-            l.in_flight += 1;
-            self.stalls.sent(cx);
+            self.roster.sends(leg, cx);
             cx.send(leg as u8, id);
             return;
         }

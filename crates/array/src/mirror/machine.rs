@@ -1,10 +1,10 @@
 //! The mirror as a machine: what the driver calls.
 
 use super::layout::PAGE;
-use super::leg::Place as Standing;
 use super::member::Proc;
 use super::region_map::D;
 use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, SCRUB, STALL, Tag, WAIT};
+use crate::member::set::{Seat, Set};
 use nandu_base::{
     Absence, Admin, AdminError, Administer, Advise, ByteLen, ByteOffset, ChildUse, Children, Cx, DeviceEvent,
     ErrorKind, Health, Limits, Machine, Maintenance, MaintenanceKind, Members, Needs, Op, OpenOptions, Peek,
@@ -23,7 +23,7 @@ impl Machine for Mirror {
     fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         self.how = how;
         self.phase = Phase::Opening;
-        self.legs.iter_mut().for_each(|l| (l.failed, l.back) = (false, false));
+        self.roster.iter_mut().for_each(Seat::begin);
         self.start_open();
         self.advance(cx);
         cx.only_step()
@@ -52,7 +52,7 @@ impl Machine for Mirror {
         let request = &cx.requests[id];
         let (tag, leg, index) = Tag::of(request.cookie);
         let failed = request.error.is_some();
-        self.legs[leg].in_flight -= 1;
+        let is_last = self.roster.returned(leg);
         self.legs[leg].silent = false;
         self.came_back(leg, tag, cx);
         match tag {
@@ -66,7 +66,7 @@ impl Machine for Mirror {
             Tag::Grow => self.grow_done(id, leg, cx),
             Tag::MapRead | Tag::SbRead => self.record_read(id, leg, tag == Tag::SbRead, index, cx),
         }
-        if self.legs[leg].in_flight == 0 && !self.legs[leg].is_in() {
+        if is_last && !self.legs[leg].is_in() {
             self.made_progress = true; // the last straggler
         }
         self.advance(cx);
@@ -81,7 +81,7 @@ impl Machine for Mirror {
             HEDGE => self.hedge_timer(cx),
             SCRUB => self.scrub_timer(),
             EXPOSE => self.exposure_timer(),
-            STALL => self.stall_timer(cx),
+            STALL => self.look_for_stalls(cx),
             _ => self.resync_timer(),
         }
         self.advance(cx);
@@ -90,19 +90,10 @@ impl Machine for Mirror {
 
     fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
         let leg = usize::from(child);
-        match event {
-            DeviceEvent::Lost => self.leave(leg, cx),
-            DeviceEvent::Back => {
-                // What it held in volatile memory is gone, whether or not it said so.
-                self.leave(leg, cx);
-                self.legs[leg].failed = false;
-                self.legs[leg].back = true;
-                self.paces[leg].pressed = false;
-                self.note_standing(leg, false);
-            }
-            DeviceEvent::GcPressure(on) => self.paces[leg].pressed = on,
-            DeviceEvent::Standby(stands) => self.note_standing(leg, stands),
-            DeviceEvent::Resized(_) | DeviceEvent::Notice(_) => {}
+        match self.heard(leg, event, cx) {
+            Some(DeviceEvent::GcPressure(on)) => self.paces[leg].pressed = on,
+            Some(DeviceEvent::Standby(stands)) => self.note_standing(leg, stands),
+            _ => {}
         }
         self.advance(cx);
         cx.only_step()
@@ -232,16 +223,7 @@ impl Members for Mirror {
     }
 
     fn child_use(&self, child: u8) -> Option<ChildUse> {
-        let leg = &self.legs[usize::from(child)];
-        Some(match leg.place {
-            Standing::Member => ChildUse::Used,
-            Standing::Joining | Standing::Opening => ChildUse::Coming,
-            // One that has failed is not taken before it says that it is back, whatever goes on beside.
-            Standing::Out if leg.back || !leg.failed && matches!(self.proc, Proc::Open(_)) => {
-                ChildUse::Coming
-            }
-            Standing::Out => ChildUse::Out,
-        })
+        Some(self.use_of(usize::from(child)))
     }
 
     fn needs_child(&self, child: u8) -> bool {

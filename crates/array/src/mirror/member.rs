@@ -8,11 +8,13 @@ use super::decide::before;
 use super::grow::GrowStep;
 use super::layout::{Gen, State, Superblock};
 use super::leg::{Leg, Place};
-use super::op::{Kind, Parts};
+use super::op::{Kind, Part, Parts};
 use super::open::OpenStep;
 use super::region_map::{Bits, D, L};
 use super::{CLEAR, DELAYED, EXPOSE, HEDGE, Legs, Mirror, Phase, REST, RESYNC, SCRUB, STALL, WAIT, each};
-use nandu_base::{Content, Cx, DeviceEvent, ErrorKind, OpenError, OpenOptions};
+use crate::member::set::{Roster, Set};
+use crate::scrub::Course;
+use nandu_base::{Content, Cx, DeviceEvent, ErrorKind, Health, OpenError, OpenOptions};
 
 /// The procedure under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +86,106 @@ pub(super) fn stores(cx: &Cx<'_>) -> bool {
     cx.pool.content() != Content::Nothing
 }
 
+impl Set for Mirror {
+    fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    fn roster_mut(&mut self) -> &mut Roster {
+        &mut self.roster
+    }
+
+    fn course(&mut self) -> (&mut Course, bool) {
+        (&mut self.scrub.course, self.maintenance.scrub_mends)
+    }
+
+    fn standing(&self) -> Option<Health> {
+        match self.phase {
+            Phase::Failed => Some(Health::Failed),
+            Phase::Running if self.opened_after_join => None,
+            Phase::Running if !self.is_whole() || self.lacks_some() => Some(Health::Degraded),
+            Phase::Running if self.exposure.is_late => Some(Health::Exposed),
+            Phase::Running => Some(Health::Healthy),
+            Phase::Closed | Phase::Opening | Phase::Closing | Phase::Growing => None,
+        }
+    }
+
+    /// A new set begins with all legs: each may take its time to join the first.
+    fn may_leave_out(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Closing) && !self.opened_after_join
+    }
+
+    #[inline]
+    fn is_in(&self, leg: usize) -> bool {
+        self.legs[leg].is_in()
+    }
+
+    fn serves(&self, leg: usize) -> bool {
+        self.is_member(leg)
+    }
+
+    fn is_looked_at(&self, leg: usize) -> bool {
+        self.legs[leg].is_in() || matches!(self.proc, Proc::Open(_))
+    }
+
+    /// One of the others leads, or may do so.
+    fn can_do_without(&self, leg: usize) -> bool {
+        let can_go_on = |other: usize| match leg == self.leader {
+            true => self.may_lead(other, leg),
+            false => self.legs[other].place == Place::Member,
+        };
+        self.others(leg).any(can_go_on)
+    }
+
+    fn why_needed(&self, leg: usize) -> Option<(String, &'static str)> {
+        let others = if self.legs.len() == 2 { "the other one lacks" } else { "the others lack" };
+        let why = || format!("leg `{}` holds data that {others}", self.roster[leg].name);
+        (!self.can_do_without(leg)).then(|| (why(), "wait until the other leg is resynced"))
+    }
+
+    fn leave(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        self.roster[leg].goes();
+        if !self.legs[leg].is_in() {
+            return;
+        }
+        self.made_progress = true;
+        self.legs[leg].place = Place::Out;
+        self.legs[leg].forget();
+        match self.phase {
+            Phase::Closed => {}
+            Phase::Opening | Phase::Failed => self.start_open(),
+            Phase::Growing => self.grow_without(),
+            Phase::Running | Phase::Closing => self.go_on_without(leg, cx),
+        }
+    }
+
+    /// Writes go on with the other legs, and reads begin anew there; what the late leg still returns ends as a straggler.
+    fn leave_late(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        let waits = |i: &u32| {
+            let op = &self.ops[*i as usize];
+            let asked = op.parts.all(Part::Flying) == 1 << leg;
+            op.kind == Kind::Read && !op.over && asked
+        };
+        let reads: Vec<u32> = (0..self.ops.len() as u32).filter(waits).collect();
+        self.count.timeouts[leg] += 1;
+        self.leave(leg, cx);
+        for i in reads {
+            if !self.ops[i as usize].over {
+                self.read_anew(i, cx);
+            }
+        }
+    }
+
+    fn regained(&mut self, leg: usize) {
+        self.paces[leg].pressed = false;
+        self.note_standing(leg, false);
+    }
+
+    fn stir(&mut self) {
+        self.made_progress = true;
+    }
+}
+
 impl Mirror {
     /// Moves the procedure on; whether it moved.
     pub(super) fn run_proc(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -100,24 +202,21 @@ impl Mirror {
     fn next_proc(&mut self, cx: &mut Cx<'_>) -> bool {
         match self.phase {
             Phase::Running => {
-                let is_ready = |leg: &usize| {
-                    let l = &self.legs[*leg];
-                    l.back && !l.is_in() && l.in_flight == 0 && cx.peek.is_open(*leg as u8)
-                };
-                let ready = self.others(self.leader).find(is_ready);
+                let ready = self.returning(cx, |leg| leg != self.leader);
                 if let Some(x) = ready {
+                    self.roster[x].waits_no_more();
                     let leg = &mut self.legs[x];
-                    leg.back = false;
                     leg.place = Place::Joining;
                     leg.forget();
                     self.flush_anew(x, cx);
                     self.joining.leg = x;
                     self.proc = Proc::Join(JoinStep::Flush);
                 } else if self.opened_after_join {
-                    let gone =
-                        self.others(self.leader).find(|&x| !self.legs[x].is_in() && !self.legs[x].back);
+                    let gone = self
+                        .others(self.leader)
+                        .find(|&x| !self.legs[x].is_in() && !self.roster[x].is_back());
                     if let Some(x) = gone {
-                        self.not_created(OpenError::Gone { device: self.names[x].clone() }, cx);
+                        self.not_created(OpenError::Gone { device: self.roster[x].name.clone() }, cx);
                     }
                 }
                 ready.is_some()
@@ -128,8 +227,8 @@ impl Mirror {
                 true
             }
             Phase::Failed => {
-                let back = self.legs.iter().any(|l| l.back);
-                let quiet = self.legs.iter().all(|l| l.in_flight == 0) && self.ops_alive() == 0;
+                let back = self.roster.is_any_back();
+                let quiet = self.roster.is_home() && self.ops_alive() == 0;
                 if back && quiet {
                     self.how = OpenOptions::default();
                     self.start_open();
@@ -153,34 +252,7 @@ impl Mirror {
         heir != leg && self.legs[heir].place == Place::Member && is_level
     }
 
-    /// Whether the others can serve without this leg.
-    pub(super) fn can_do_without(&self, leg: usize) -> bool {
-        let can_go_on = |other: usize| match leg == self.leader {
-            true => self.may_lead(other, leg),
-            false => self.legs[other].place == Place::Member,
-        };
-        self.others(leg).any(can_go_on)
-    }
-
-    /// A leg is lost, or failed to write or flush.
-    pub(super) fn leave(&mut self, leg: usize, cx: &mut Cx<'_>) {
-        self.legs[leg].failed = true;
-        self.legs[leg].back = false;
-        if !self.legs[leg].is_in() {
-            return;
-        }
-        self.made_progress = true;
-        self.legs[leg].place = Place::Out;
-        self.legs[leg].forget();
-        match self.phase {
-            Phase::Closed => {}
-            Phase::Opening | Phase::Failed => self.start_open(),
-            Phase::Growing => self.grow_without(),
-            Phase::Running | Phase::Closing => self.go_on_without(leg, cx),
-        }
-    }
-
-    fn go_on_without(&mut self, leg: usize, cx: &mut Cx<'_>) {
+    pub(super) fn go_on_without(&mut self, leg: usize, cx: &mut Cx<'_>) {
         if !self.can_do_without(leg) {
             self.fail(cx); // no_promotion_while_half_joined
             return;
@@ -198,7 +270,8 @@ impl Mirror {
         // One that was joining while a member leaves does so later.
         let later = was_joining.map(|(x, _)| x).filter(|&x| x != leg);
         if let Some(x) = later {
-            (self.legs[x].place, self.legs[x].back) = (Place::Out, true);
+            self.legs[x].place = Place::Out;
+            self.roster[x].waits_if(true);
             self.legs[x].forget();
         }
         self.mark_all_stale();
@@ -288,7 +361,7 @@ impl Mirror {
         }
         if self.opened_after_join {
             let gone = self.others(self.leader).find(|&x| !self.legs[x].is_in()).unwrap_or(self.follower());
-            return self.not_created(OpenError::Gone { device: self.names[gone].clone() }, cx);
+            return self.not_created(OpenError::Gone { device: self.roster[gone].name.clone() }, cx);
         }
         if phase == Phase::Closing {
             self.phase = Phase::Closing;
@@ -330,7 +403,7 @@ impl Mirror {
         self.exposure.disarm();
         self.waits.forget();
         self.hedges.forget();
-        self.stalls.forget();
+        self.roster.forget_stalls();
         self.scrub.forget();
         self.swap = None;
         self.ahead = super::mark_ahead::MarkAhead::default();

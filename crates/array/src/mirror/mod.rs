@@ -29,7 +29,7 @@
 //!
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
 //! [`regions`] the regions in use; [`crate::locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`ack`], [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
-//! how far it may be, [`hold`] one that may rest, [`hedge`] reads past it, [`stall`] one that hangs, [`stuck`] one that does not take a write and is needed, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`mark_ahead`] regions of
+//! how far it may be, [`hold`] one that may rest, [`hedge`] reads past it, one that hangs ([`crate::stall`]), [`stuck`] one that does not take a write and is needed, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`mark_ahead`] regions of
 //! sequential writers, [`grow`] longer legs, [`extend`] more of them, [`outbox`] the depth of a leg, [`admin`] what operators ask; [`op`] operations, [`policy`] options,
 //! [`quantile`] an estimator, [`machine`] what the driver calls; [`open`],
 //! [`member`], [`join`], [`close`] the procedures.
@@ -72,7 +72,6 @@ mod read;
 pub mod region_map;
 pub mod regions;
 mod scrub;
-mod stall;
 mod stuck;
 mod write;
 
@@ -81,7 +80,7 @@ pub use hetero::{HeteroConfig, hetero_kind};
 
 use crate::locks::{Locks, Pass};
 use crate::member::InitialSync;
-use crate::stall::Stalls;
+use crate::member::set::{Roster, Set};
 use config::Planted;
 use delay::{Pace, Waits};
 use expose::Exposure;
@@ -92,7 +91,7 @@ use leg::{Leg, Place as Standing};
 use lost::Lost;
 use member::Proc;
 use nandu_base::{
-    BuildContext, ByteLen, Cx, Flags, Health, Instant, Limits, OpenOptions, ReqId, Rng, Span, TimerKey,
+    BuildContext, ByteLen, Cx, Flags, Instant, Limits, OpenOptions, ReqId, Rng, Span, TimerKey,
 };
 use op::Operation;
 use policy::{Maintenance, Policy};
@@ -188,7 +187,6 @@ pub struct Mirror {
     limits: Limits,
     policy: Policy,
     maintenance: Maintenance,
-    names: Vec<String>,
     layouts: Vec<Layout>,
     planted: Planted,
     seed: u64,
@@ -214,6 +212,7 @@ pub struct Mirror {
     opened_after_join: bool,
     /// Blank legs that are equal become a set.
     equal_so_far: bool,
+    roster: Roster,
     legs: Vec<Leg>,
     leader: usize,
     /// The numbers of the legs in force, by the records that were written last.
@@ -249,7 +248,6 @@ pub struct Mirror {
     paces: Vec<Pace>,
     waits: Waits,
     hedges: hedge::Hedges,
-    stalls: Stalls,
     /// Legs that do not know trims.
     no_trim: [bool; MAX_LEGS],
     /// Room that is used again: changes of pieces, and operations without any.
@@ -267,8 +265,6 @@ pub struct Mirror {
     swap: Option<admin::Swap>,
     swap_to: Option<usize>,
     growing: grow::Growing,
-    /// What was said of its health last.
-    told: Health,
     lost: Lost,
     heals: Vec<lost::Heal>,
     /// Requests that wait for the one that a serial manager is busy with.
@@ -318,7 +314,7 @@ impl Mirror {
                 volatile_cache: below.iter().any(|l| l.volatile_cache) || policy.ack != policy::Ack::Both,
                 areas: Vec::new(),
             },
-            names: config.legs.clone(),
+            roster: Roster::new(&config.legs, config.request_timeout, STALL),
             legs: (0..count).map(|leg| Leg::new(&layouts[leg], region_count, blank(leg))).collect(),
             layouts,
             planted,
@@ -366,7 +362,6 @@ impl Mirror {
             paces: vec![Pace::new(); count],
             waits: Waits::new(policy.quantile),
             hedges: hedge::Hedges::default(),
-            stalls: Stalls::new(config.request_timeout, STALL),
             no_trim: [false; MAX_LEGS],
             changes: Vec::new(),
             complete: Vec::new(),
@@ -379,7 +374,6 @@ impl Mirror {
             swap: None,
             swap_to: None,
             growing: grow::Growing::default(),
-            told: Health::Healthy,
             maintenance: config.maintenance(),
             lost: Lost::default(),
             heals: Vec::new(),

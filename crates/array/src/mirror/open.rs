@@ -14,6 +14,7 @@ use super::member::{Proc, stores};
 use super::region_map::{D, L};
 use super::{Mirror, Phase, each};
 use crate::member::InitialSync;
+use crate::member::set::Seat;
 use nandu_base::{ByteLen, Cx, DeviceEvent, Gone, Instant, Notice, OpenError, OpenOptions, Rng};
 
 /// Steps of a start.
@@ -43,7 +44,7 @@ impl Mirror {
 
     pub(super) fn run_open(&mut self, step: OpenStep, cx: &mut Cx<'_>) -> bool {
         let next = match step {
-            OpenStep::Begin if self.legs.iter().all(|l| l.in_flight == 0) => self.open_begin(cx),
+            OpenStep::Begin if self.roster.is_home() => self.open_begin(cx),
             OpenStep::Flush if self.all_in(Leg::is_covered) => {
                 for leg in 0..self.legs.len() {
                     if self.legs[leg].is_in() {
@@ -89,9 +90,9 @@ impl Mirror {
             let l = &mut self.legs[leg];
             l.forget();
             l.place = Place::Out;
-            l.back = false;
             l.awaited = 0;
-            if cx.peek.is_open(leg as u8) && !l.failed && right_size {
+            self.roster[leg].waits_no_more();
+            if cx.peek.is_open(leg as u8) && !self.roster[leg].has_failed() && right_size {
                 l.place = Place::Opening;
                 if !self.planted.no_flush_at_open {
                     self.flush_anew(leg, cx);
@@ -113,7 +114,7 @@ impl Mirror {
         }
         let mut how = self.how;
         how.alone |= self.planted.start_pair_alone;
-        let start = decide(&found, &self.names, how).map_err(|error| self.located(error, &found))?;
+        let start = decide(&found, &self.roster.names(), how).map_err(|error| self.located(error, &found))?;
         let members = match start {
             Start::Pair(members) | Start::Alone(members) => Some(members),
             Start::Solo(leader) => Some(Members { leader, legs: 1 << leader }),
@@ -209,7 +210,7 @@ impl Mirror {
     fn set_aside(&mut self, x: usize, there: bool) {
         self.legs[x].place = Place::Out;
         self.legs[x].forget();
-        self.legs[x].back |= there; // it may have come back since the start began
+        self.roster[x].waits_if(there);
     }
 
     /// Gives the first leg the records of a new set. Its id depends on the driver's seed, and on everything else that tells
@@ -237,10 +238,10 @@ impl Mirror {
 
     /// What the stack file says of the set.
     fn stated(&self) -> u64 {
-        let legs = self.names.iter().zip(&self.layouts);
-        let sum = |seed, (name, layout): (&String, &Layout)| {
+        let legs = self.roster.iter().zip(&self.layouts);
+        let sum = |seed, (seat, layout): (&Seat, &Layout)| {
             let size = layout.leg.0.to_le_bytes();
-            crc32c::crc32c_append(crc32c::crc32c_append(seed, name.as_bytes()), &size)
+            crc32c::crc32c_append(crc32c::crc32c_append(seed, seat.name.as_bytes()), &size)
         };
         u64::from(legs.fold(0, sum)) << 8 | u64::from(self.shift)
     }
@@ -308,7 +309,8 @@ impl Mirror {
     fn heir_of_a_start(&self) -> Result<usize, OpenError> {
         let mut used = (0..self.legs.len()).filter(|&leg| self.legs[leg].is_in());
         used.find(|&leg| !self.legs[leg].map.any_l()).ok_or_else(|| {
-            let why = format!("leg `{}` was not resynced when it was last used", self.names[self.leader]);
+            let why =
+                format!("leg `{}` was not resynced when it was last used", self.roster[self.leader].name);
             OpenError::Refused { why, remedy: "add the other leg, which holds the data".into() }
         })
     }
@@ -327,11 +329,11 @@ impl Mirror {
                 let [first, second] = [0, 1].map(|slot| self.layouts[leg].lost_slot(slot).0);
                 let why = format!(
                     "the list of lost data on leg `{}`, at bytes {first} and {second}, cannot be read",
-                    self.names[leg]
+                    self.roster[leg].name
                 );
                 return refuse(why, "leave that leg out, or start with salvage to go on without the list");
             } else if !self.policy.lists_lost {
-                let why = format!("leg `{}` has a list of lost data", self.names[leg]);
+                let why = format!("leg `{}` has a list of lost data", self.roster[leg].name);
                 return refuse(why, "open it as a hetero-mirror");
             }
             for &(start, end) in &self.legs[leg].lost_found {
@@ -430,9 +432,11 @@ impl Mirror {
     fn not_opened(&mut self, error: OpenError, cx: &mut Cx<'_>) {
         self.proc = Proc::None;
         self.opened_after_join = false;
-        for leg in &mut self.legs {
+        for (leg, seat) in self.legs.iter_mut().zip(self.roster.iter_mut()) {
             // One that has come back since the start began makes another start worth while.
-            leg.back &= !leg.is_in();
+            if leg.is_in() {
+                seat.waits_no_more();
+            }
             leg.place = Place::Out;
             leg.forget();
         }

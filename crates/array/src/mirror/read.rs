@@ -12,6 +12,7 @@ use super::layout::PAGE;
 use super::leg::Place;
 use super::op::Part;
 use super::{Legs, Mirror, Tag, each};
+use crate::member::set::Set;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, IoError, Op, ReqId, Span};
 
 impl Mirror {

@@ -27,6 +27,7 @@ use super::op::{Kind, Operation, Part};
 use super::region_map::D;
 use super::{Legs, Mirror, Phase, SCRUB, Tag, each};
 use crate::locks::Claim;
+use crate::member::set::Set;
 use crate::scrub::{Course, PATIENCE, Pass};
 use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Instant, Notice, Op, ReqId};
 

@@ -14,6 +14,7 @@ use super::op::{Kind, Operation, Part, Parts};
 use super::region_map::{D, L};
 use super::{DELAYED, Legs, MAX_LEGS, Mirror, NONE, Phase, Tag, each};
 use crate::locks::Claim;
+use crate::member::set::Set;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Payload, ReqId};
 
 impl Mirror {

@@ -16,21 +16,13 @@
 //! A new set is written down twice before it is used, so a record with number 1 means that nothing was ever stored.
 
 use super::layout::{EPOCHS, OUT, START_EPOCHS, Superblock};
-use super::open::{Slot, Step};
+use super::open::Step;
 use super::{Parity, Run, bits};
+use crate::member::slots::Content;
 use crate::member::{Standing, State, is_fork, standing};
 use nandu_base::{Cx, DeviceEvent, Gone, Notice, OpenError};
 
 impl Parity {
-    /// The newest superblock of a leg.
-    fn newest(&self, leg: usize) -> Option<(u8, Superblock)> {
-        let valid = |k: u8| match self.opening.slots[leg][usize::from(k)] {
-            Slot::Valid(sb) => Some((k, sb)),
-            _ => None,
-        };
-        [valid(0), valid(1)].into_iter().flatten().max_by_key(|(_, sb)| sb.head.seq)
-    }
-
     /// Whether the journal that a leg's record speaks of is not the one that the options mean. Records of an older version do not say.
     fn is_journal_elsewhere(&self, leg: usize, sb: &Superblock) -> bool {
         let layout = &self.legs[leg].layout;
@@ -46,8 +38,9 @@ impl Parity {
             if self.opening.uses >> leg & 1 == 0 {
                 continue;
             }
-            let name = &self.legs[leg].name;
-            match self.newest(leg) {
+            let name = &self.roster[leg].name;
+            let is_blank = self.legs[leg].slots.content() == Content::Blank;
+            match self.legs[leg].slots.newer().map(|(slot, written)| (slot, written.sb)) {
                 Some((_, sb)) if usize::from(sb.head.leg) != leg => {
                     let why = format!("`{name}` is leg {} of its array", sb.head.leg);
                     return Err(refused(why, "name the legs in their order"));
@@ -67,15 +60,13 @@ impl Parity {
                     ));
                 }
                 Some((slot, sb)) => {
-                    self.legs[leg].slot = slot;
+                    self.legs[leg].slots.written(slot);
                     *place = Some(sb);
                 }
-                None if self.how.salvage
-                    && !(self.how.create && self.opening.slots[leg] == [Slot::Blank; 2]) =>
-                {
+                None if self.how.salvage && !(self.how.create && is_blank) => {
                     (blank, unread) = (blank | 1 << leg, unread | 1 << leg)
                 }
-                None if self.opening.slots[leg] == [Slot::Blank; 2] => blank |= 1 << leg,
+                None if is_blank => blank |= 1 << leg,
                 None => {
                     let [first, second] = self.legs[leg].layout.superblocks;
                     let why = format!(
@@ -121,7 +112,7 @@ impl Parity {
         }
         let mut aside = 0;
         if let Some(old) = old_legs(&found).filter(|_| !self.planted.stale_leg_believed) {
-            let why = say_old(&found, &|l| self.legs[l].name.clone(), old);
+            let why = say_old(&found, &|l| self.roster[l].name.clone(), old);
             let (is_one, stays) = (old.count_ones() == 1, (mask(&found) & !old).count_ones() as usize);
             if stays + 1 < legs || !is_one {
                 return Err(refused(why, "put the legs that were used last in their places"));
@@ -139,7 +130,7 @@ impl Parity {
             refused(why, "add the legs that were used last")
         })?;
         self.adopt(sb, &found, blank)?;
-        bits(aside).for_each(|l| self.legs[l].back = false);
+        bits(aside).for_each(|l| self.roster[l].waits_no_more());
         if bits(self.legs_in()).any(|l| found[l].is_some_and(|o| o.head.generation != sb.head.generation)) {
             self.write_superblocks(cx);
             return Ok(Step::Agree);
@@ -167,7 +158,7 @@ impl Parity {
             gone(leg, Gone::Member);
             let mut sb = newest;
             sb.head.leg = leg as u8;
-            self.legs[leg].slot = 1;
+            self.legs[leg].slots.written(1);
             found[leg] = Some(sb);
         }
         false
@@ -192,7 +183,7 @@ impl Parity {
         let carries = |l: usize| found[l].filter(|own| own.upto[l] == own.data && fits(own, &sb));
         let newest = (0..found.len()).filter_map(|l| Some((order(&carries(l)?), l))).max();
         if let Some((_, l)) = newest {
-            let list = &self.opening.lists[l][usize::from(self.legs[l].slot)];
+            let list = self.legs[l].slots.newer().map_or(&[][..], |(_, written)| &written.lost);
             self.lost.restore(list, self.legs.len(), self.geometry.data);
         }
         for (leg, found) in found.iter().enumerate() {
@@ -202,11 +193,12 @@ impl Parity {
                 Standing::Before => sb.upto[leg] == sb.data || sb.head.state == State::Opening,
                 _ => self.planted.stale_leg_believed,
             });
-            let l = &mut self.legs[leg];
+            let (l, seat) = (&mut self.legs[leg], &mut self.roster[leg]);
             if fits && sb.upto[leg] != OUT {
-                (l.upto, l.durable, l.replaced) = (sb.upto[leg], sb.upto[leg], false);
+                (l.upto, l.durable, seat.replaced) = (sb.upto[leg], sb.upto[leg], false);
             } else {
-                l.back |= found.is_some() || (self.how.create || l.replaced) && blank >> leg & 1 != 0;
+                let may_be_blank = self.how.create || seat.replaced;
+                seat.waits_if(found.is_some() || may_be_blank && blank >> leg & 1 != 0);
             }
         }
         for leg in bits(!self.legs_in()) {

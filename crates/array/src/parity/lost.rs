@@ -15,12 +15,32 @@
 //!
 //! Cost: 16 B for each entry. A request looks at nothing while the list is empty, at every entry otherwise.
 
-use super::layout::PAGE;
+use super::layout::{PAGE, Superblock};
+use crate::member::slots::Record;
 use nandu_base::seal::flipped_bit;
 
 /// Most sectors on the list: what fits behind the record.
 pub const MOST: usize = 440;
 const HEAD: usize = 512;
+
+/// What a leg carries in one slot: its superblock, and the list behind it.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Written {
+    pub(super) sb: Superblock,
+    pub(super) lost: Vec<u64>,
+}
+
+impl Record for Written {
+    fn number(&self) -> u64 {
+        self.sb.head.seq
+    }
+
+    fn read(bytes: &[u8]) -> Option<(Written, bool)> {
+        let (sb, head) = Superblock::read(bytes)?;
+        let (lost, tail) = Lost::decode(bytes, sb.lost)?;
+        Some((Written { sb, lost }, head || tail))
+    }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {

@@ -3,6 +3,7 @@
 use super::layout::PAGE;
 use super::piece::{Answer, Kind, Phase, Piece};
 use super::{NONE, Parity, Run, SCRUB, STALL, Tag, bits};
+use crate::member::set::Set;
 use nandu_base::{
     Absence, Admin, AdminError, Administer, Advise, ByteLen, ByteOffset, ChildUse, Children, Cx, DeviceEvent,
     ErrorKind, Health, Limits, Machine, Maintenance, MaintenanceKind, Members, Needs, Op, OpenOptions, Peek,
@@ -21,13 +22,14 @@ impl Machine for Parity {
     fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {
         self.how = how;
         self.run = Run::Opening;
-        for l in &mut self.legs {
-            (l.failed, l.lost, l.back, l.replaced) = (false, false, false, false);
+        for seat in self.roster.iter_mut() {
+            seat.begin();
+            seat.replaced = false;
         }
         cx.cancel_wake(SCRUB);
         cx.cancel_wake(STALL);
         self.scrub.forget();
-        self.stalls.forget();
+        self.roster.forget_stalls();
         self.start_open();
         self.advance(cx);
         cx.only_step()
@@ -57,9 +59,8 @@ impl Machine for Parity {
     fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let (tag, leg, index) = Tag::of(cx.requests[id].cookie);
         let answer = Answer::of(id, cx);
-        self.legs[leg].in_flight -= 1;
-        self.made_progress |=
-            self.legs[leg].in_flight == 0 && self.run != Run::Running || !self.legs[leg].is_in();
+        let is_last = self.roster.returned(leg);
+        self.made_progress |= is_last && self.run != Run::Running || !self.legs[leg].is_in();
         match tag {
             Tag::Part => self.part_done(answer, leg, index, cx),
             Tag::Flush => self.flush_part_done(answer, leg, index, cx),
@@ -77,7 +78,7 @@ impl Machine for Parity {
     fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
         match key {
             SCRUB => self.scrub.course.woke(),
-            STALL => self.stall_timer(cx),
+            STALL => self.look_for_stalls(cx),
             _ => self.rebuild.waits = false,
         }
         self.made_progress = true;
@@ -86,25 +87,7 @@ impl Machine for Parity {
     }
 
     fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
-        let leg = usize::from(child);
-        match event {
-            DeviceEvent::Lost => {
-                self.leave(leg, cx);
-                self.legs[leg].lost = true;
-            }
-            DeviceEvent::Back => {
-                // What it held in volatile memory is gone, whether or not it said so.
-                self.leave(leg, cx);
-                (self.legs[leg].failed, self.legs[leg].lost) = (false, false);
-                self.legs[leg].back = true;
-                self.members.reopen = true;
-                self.made_progress = true;
-            }
-            DeviceEvent::GcPressure(_)
-            | DeviceEvent::Standby(_)
-            | DeviceEvent::Resized(_)
-            | DeviceEvent::Notice(_) => {}
-        }
+        self.heard(usize::from(child), event, cx);
         self.advance(cx);
         cx.only_step()
     }
@@ -136,11 +119,11 @@ impl Machine for Parity {
         let lacks = (0..self.legs.len()).find(|&l| self.legs[l].durable != self.geometry.data);
         if let (Run::Running, false, Some(leg)) = (self.run, self.parity_is_right(self.geometry.data), lacks)
         {
-            let what = format!("`{}` is not rebuilt, and the parity is not computed", self.legs[leg].name);
+            let what = format!("`{}` is not rebuilt, and the parity is not computed", self.roster[leg].name);
             return broken("parity_before_rebuild", what);
         }
         let flying: u32 = self.pieces.iter().map(|p| u32::from(p.flying)).sum();
-        let requests: u32 = self.legs.iter().map(|l| l.in_flight).sum();
+        let requests: u32 = (0..self.legs.len()).map(|leg| self.roster[leg].in_flight()).sum();
         if flying > requests {
             return broken("one_write_per_stripe", format!("{flying} parts under way, {requests} requests"));
         }
@@ -250,23 +233,12 @@ impl Members for Parity {
     }
 
     fn child_use(&self, child: u8) -> Option<ChildUse> {
-        let leg = usize::from(child);
-        // One that has failed is not taken before it says that it is back, whatever goes on beside.
-        let is_looked_at = self.run == Run::Opening || self.members.is_joining(leg);
-        let has_failed = self.legs[leg].failed || self.legs[leg].lost;
-        let comes = self.legs[leg].back || !has_failed && is_looked_at;
-        Some(match (self.run == Run::Running && self.legs[leg].is_in(), comes) {
-            (true, _) => ChildUse::Used,
-            (false, true) => ChildUse::Coming,
-            (false, false) => ChildUse::Out,
-        })
+        Some(self.use_of(usize::from(child)))
     }
 
     fn needs_child(&self, child: u8) -> bool {
         let leg = usize::from(child);
-        let lacks = |l: usize| l != leg && self.legs[l].durable != self.geometry.data;
-        let others_lack = (0..self.legs.len()).any(lacks) || !self.parity_is_right(self.geometry.data);
-        self.run == Run::Running && self.legs[leg].is_in() && others_lack
+        self.serves(leg) && !self.can_do_without(leg)
     }
 }
 

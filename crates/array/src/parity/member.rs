@@ -13,11 +13,15 @@
 //! one, so all of them are current when it is back.
 
 use super::layout::{EPOCHS, KEPT_EPOCHS, OUT, PAGE, Superblock};
-use super::piece::{FLUSH, Kind};
+use super::piece::{Answer, FLUSH, Kind};
 use super::{Parity, Run, Tag, bits};
+use crate::member::set::{Roster, Set};
+use crate::member::slots::{Record, Slot};
 use crate::member::{self, Gen, State};
+use crate::scrub::Course;
+use crate::stall::under_way;
 use nandu_base::{
-    ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Instant, Notice, Op, ReqId, Rng,
+    ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Health, Instant, Notice, Op, ReqId, Rng,
 };
 
 /// What the superblocks say, and what they do not say yet.
@@ -52,23 +56,6 @@ struct Joining {
     leg: usize,
     /// Reads that are not back.
     left: u8,
-    /// What its slots have shown.
-    seen: Seen,
-    /// The number of the newer record, and its slot: the next one goes to the other.
-    newest: Option<(u64, u8)>,
-}
-
-/// What the slots of a leg that wants to join show; of two the greater counts.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Seen {
-    /// Nothing was ever written there.
-    Blank,
-    /// No superblock: torn, when the other slot has one.
-    Unknown,
-    /// A superblock of this leg.
-    Ours,
-    /// It cannot be read, or belongs to another set.
-    Refused,
 }
 
 /// A checkpoint under way.
@@ -117,18 +104,75 @@ impl Members {
     }
 }
 
-impl Parity {
-    /// Whether new pieces and answers wait: the superblocks do not name the legs as they are.
-    #[inline]
-    pub(super) fn is_held(&self) -> bool {
-        let m = &self.members;
-        !matches!(self.run, Run::Running | Run::Closing)
-            || m.settled != m.version && !self.planted.answered_before_out
+impl Set for Parity {
+    fn roster(&self) -> &Roster {
+        &self.roster
     }
 
-    /// A leg goes.
-    pub(super) fn leave(&mut self, leg: usize, cx: &mut Cx<'_>) {
-        self.legs[leg].back = false;
+    fn roster_mut(&mut self) -> &mut Roster {
+        &mut self.roster
+    }
+
+    fn course(&mut self) -> (&mut Course, bool) {
+        (&mut self.scrub.course, self.maintenance.mends)
+    }
+
+    fn standing(&self) -> Option<Health> {
+        let data = self.geometry.data;
+        let full = |l: usize| self.legs[l].durable == data && self.legs[l].recorded == data;
+        match self.run {
+            Run::Failed => Some(Health::Failed),
+            Run::Running if !bits(self.all()).all(full) || self.rebuilds() => Some(Health::Degraded),
+            Run::Running if self.lost.len() > 0 => Some(Health::Degraded),
+            Run::Running => Some(Health::Healthy),
+            Run::Closed | Run::Opening | Run::Closing => None,
+        }
+    }
+
+    fn may_leave_out(&self) -> bool {
+        matches!(self.run, Run::Running | Run::Closing)
+    }
+
+    #[inline]
+    fn is_in(&self, leg: usize) -> bool {
+        self.legs[leg].is_in()
+    }
+
+    fn serves(&self, leg: usize) -> bool {
+        self.run == Run::Running && self.legs[leg].is_in()
+    }
+
+    fn is_looked_at(&self, leg: usize) -> bool {
+        self.run == Run::Opening || self.members.is_joining(leg)
+    }
+
+    /// All the others are rebuilt, and the parity is computed.
+    fn can_do_without(&self, leg: usize) -> bool {
+        let full = |l: usize| l == leg || self.legs[l].durable == self.geometry.data;
+        (0..self.legs.len()).all(full) && self.parity_is_right(self.geometry.data)
+    }
+
+    fn why_needed(&self, leg: usize) -> Option<(String, &'static str)> {
+        let data = self.geometry.data;
+        let name = |leg: usize| &self.roster[leg].name;
+        if let Some(other) = (0..self.legs.len()).find(|&l| l != leg && self.legs[l].durable != data)
+            && !self.planted.needed_leg_replaced
+        {
+            let why =
+                format!("leg `{}` is needed, for `{}` is missing or not rebuilt", name(leg), name(other));
+            return Some((why, "add or rebuild that one first"));
+        }
+        if self.rebuild.parity_upto < data {
+            let why = format!("leg `{}` is needed, for the parity is not computed yet", name(leg));
+            return Some((why, "wait until `bytes_to_rebuild` is 0"));
+        }
+        let other = self.lost_beside(leg)?;
+        let why = format!("leg `{}` is needed, for sectors of `{}` are lost", name(leg), name(other));
+        Some((why, "write over them first, or give the leg up with `fail` and lose its sectors there too"))
+    }
+
+    fn leave(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        self.roster[leg].goes();
         self.opening.interrupt(leg);
         if !self.legs[leg].is_in() {
             return;
@@ -150,6 +194,45 @@ impl Parity {
             self.run = Run::Failed;
             cx.event(DeviceEvent::Lost);
         }
+    }
+
+    /// Everything under way on it counts as answered with `Gone`, so that pieces, checkpoints and superblocks go on as if it had
+    /// been unplugged.
+    fn leave_late(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        let ids = under_way(leg, cx);
+        self.count.timeouts += 1;
+        self.leave(leg, cx);
+        for id in ids {
+            let (tag, _, index) = Tag::of(cx.requests[id].cookie);
+            match tag {
+                Tag::Part => self.part_done(Answer::LOST, leg, index, cx),
+                Tag::Flush => self.flush_part_done(Answer::LOST, leg, index, cx),
+                Tag::Checkpoint => self.checkpoint_flushed(Answer::LOST.error, leg, cx),
+                Tag::SbWrite => self.superblock_written(Answer::LOST.error, leg, cx),
+                Tag::Settle | Tag::SbRead | Tag::Header | Tag::Replay | Tag::Redo | Tag::Straggler => {
+                    continue;
+                }
+            }
+            cx.requests[id].cookie = Tag::Straggler.cookie(leg, 0);
+        }
+    }
+
+    fn regained(&mut self, _leg: usize) {
+        self.members.reopen = true;
+    }
+
+    fn stir(&mut self) {
+        self.made_progress = true;
+    }
+}
+
+impl Parity {
+    /// Whether new pieces and answers wait: the superblocks do not name the legs as they are.
+    #[inline]
+    pub(super) fn is_held(&self) -> bool {
+        let m = &self.members;
+        !matches!(self.run, Run::Running | Run::Closing)
+            || m.settled != m.version && !self.planted.answered_before_out
     }
 
     /// A generation that was never in force. Two sessions with the same seed may follow the same one with the same
@@ -185,8 +268,7 @@ impl Parity {
         let in_force = u64::from(self.legs_in());
         for leg in bits(self.legs_in()) {
             let l = &mut self.legs[leg];
-            l.slot ^= 1;
-            let offset = ByteOffset(l.layout.superblocks[usize::from(l.slot)]);
+            let offset = ByteOffset(l.layout.superblocks[l.slots.turn()]);
             let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
             let page = cx.pool.bytes_mut(payload, ByteLen(PAGE));
             let head = member::Superblock {
@@ -232,8 +314,6 @@ impl Parity {
     /// A leg has failed something that it may not fail.
     pub(super) fn give_up(&mut self, leg: usize, kind: ErrorKind, cx: &mut Cx<'_>) {
         if self.legs[leg].is_in() {
-            self.legs[leg].failed |= kind != ErrorKind::Gone;
-            self.legs[leg].lost |= kind == ErrorKind::Gone;
             self.count.write_errors += u64::from(kind != ErrorKind::Gone);
             self.leave(leg, cx);
         }
@@ -337,18 +417,13 @@ impl Parity {
         if self.run != Run::Running || !quiet || m.settled != m.version {
             return;
         }
-        let fits = |l: usize| cx.peek.is_open(l as u8);
-        let Some(leg) = (0..self.legs.len()).find(|&l| {
-            let leg = &self.legs[l];
-            leg.back && !leg.is_in() && leg.in_flight == 0 && fits(l)
-        }) else {
-            return;
-        };
-        self.legs[leg].back = false;
+        let Some(leg) = self.returning(cx, |_| true) else { return };
+        self.roster[leg].waits_no_more();
         if cx.peek.limits(leg as u8).capacity != self.legs[leg].layout.leg {
             return;
         }
-        self.members.joining = Some(Joining { leg, left: 2, seen: Seen::Blank, newest: None });
+        self.members.joining = Some(Joining { leg, left: 2 });
+        self.legs[leg].slots.forget();
         self.send(leg, ReqId::NONE, Draft { cookie: Tag::Settle.cookie(leg, 0), ..FLUSH }, cx);
     }
 
@@ -362,55 +437,55 @@ impl Parity {
             return self.load_superblocks(leg, cx);
         }
         joining.left = 1;
-        self.join_seen(leg, 0, Seen::Refused, None, cx);
+        self.join_seen(leg, cx);
     }
 
     fn enough_are_back(&self, cx: &Cx<'_>) -> bool {
-        let there = |l: &usize| cx.peek.is_open(*l as u8) && !self.legs[*l].failed && !self.legs[*l].lost;
+        let there = |l: &usize| cx.peek.is_open(*l as u8) && !self.roster[*l].has_failed();
         self.members.reopen && (0..self.legs.len()).filter(there).count() + 1 >= self.legs.len()
     }
 
     /// Nothing is under way, stragglers included.
     pub(super) fn is_quiet(&self) -> bool {
-        self.is_idle() && self.legs.iter().all(|l| l.in_flight == 0)
+        self.is_idle() && self.roster.is_home()
     }
 
-    /// A leg that waits to join has shown one slot. It may be stale or blank; one of another set is not touched.
-    pub(super) fn join_seen(
-        &mut self,
-        leg: usize,
-        slot: u8,
-        seen: Seen,
-        record: Option<member::Superblock>,
-        cx: &mut Cx<'_>,
-    ) {
+    /// A leg that waits to join has shown one slot, or nothing. It may be stale or blank; one of another set is not touched.
+    pub(super) fn join_seen(&mut self, leg: usize, cx: &mut Cx<'_>) {
         self.made_progress = true;
-        if let (Seen::Ours, Some(record)) = (seen, &record) {
-            self.members.epoch = self.members.epoch.max(record.generation.epoch);
-        }
-        let Some(joining) = &mut self.members.joining else { return };
-        if joining.leg != leg {
+        let Some(joining) = self.members.joining.as_mut().filter(|joining| joining.leg == leg) else {
             return;
-        }
+        };
         joining.left -= 1;
-        joining.seen = joining.seen.max(seen);
-        joining.newest = joining.newest.max(record.map(|record| (record.seq, slot)));
         if joining.left > 0 {
             return;
         }
-        let newest = joining.newest;
-        let replaced = std::mem::take(&mut self.legs[leg].replaced) && !self.planted.replaced_believed;
+        let set = self.members.sb.head.set;
+        let is_ours = |head: &member::Superblock| head.set == set && usize::from(head.leg) == leg;
+        let seen = self.legs[leg].slots.seen();
+        let is_blank = *seen == [Slot::Blank, Slot::Blank];
+        let records = seen.iter().filter_map(|slot| match slot {
+            Slot::Valid(written) => Some(&written.sb.head),
+            _ => None,
+        });
+        let of_another = records.clone().any(|head| !is_ours(head)) || seen.contains(&Slot::Unreadable);
+        let epochs = records.clone().filter(|head| is_ours(head)).map(|head| head.generation.epoch);
+        self.members.epoch = self.members.epoch.max(epochs.max().unwrap_or(0));
+        let has_record = records.count() > 0;
+        let replaced = std::mem::take(&mut self.roster[leg].replaced) && !self.planted.replaced_believed;
         let may_count = self.members.epoch + KEPT_EPOCHS < EPOCHS;
-        let fits = may_count && (joining.seen == Seen::Blank || joining.seen == Seen::Ours && !replaced);
+        let fits = may_count && !of_another && (is_blank || has_record && !replaced);
         self.members.joining = None;
         if !fits {
             self.count.legs_refused += 1;
             cx.event(DeviceEvent::Notice(Notice::Refused(leg as u8)));
-        } else if self.run == Run::Running && !self.legs[leg].failed && !self.legs[leg].lost {
-            if let Some((seq, slot)) = newest {
+        } else if self.run == Run::Running && !self.roster[leg].has_failed() {
+            let slots = &mut self.legs[leg].slots;
+            if let Some((slot, seq)) = slots.newer().map(|(slot, written)| (slot, written.number())) {
                 // What is written there from now on is newer, whatever was counted before.
                 let head = &mut self.members.sb.head;
-                (self.legs[leg].slot, head.seq) = (slot, head.seq.max(seq));
+                head.seq = head.seq.max(seq);
+                slots.written(slot);
             }
             self.legs[leg].upto = 0;
             self.legs[leg].durable = 0;

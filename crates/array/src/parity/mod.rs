@@ -32,7 +32,7 @@
 //! it is written ([`lost`]). A write fails there as long as its parity needs what is lost and what cannot be read: one of all
 //! chunks of the row needs neither.
 //!
-//! **Maintenance.** Legs are compared by command or from time to time ([`scrub`]), and replaced by command ([`admin`]). One that hangs is left out ([`stall`]).
+//! **Maintenance.** Legs are compared by command or from time to time ([`scrub`]), and replaced by command ([`admin`]). One that hangs is left out ([`crate::stall`]).
 //!
 //! **Not done.** Reads of what is left when two legs are lost. No bitmap of regions for "resync". With "resync" a
 //! rebuild stops at a sector that another leg cannot read, and tries again each second.
@@ -56,19 +56,20 @@ mod read;
 mod rebuild;
 mod replay;
 mod scrub;
-mod stall;
 mod write;
 
 pub use config::{PLANTS, ParityConfig, STORY_PLANTS, WriteHole, kind};
 
 use crate::locks::{Locks, Pass};
 use crate::member::InitialSync;
-use crate::stall::Stalls;
+use crate::member::set::{Roster, Set};
+use crate::member::slots::Slots;
 use config::Planted;
 use figures::Counts;
 use journal::Journal;
 use layout::{Geometry, LegLayout, OUT};
-use nandu_base::{BuildContext, Cx, Health, Limits, OpenOptions, ReqId, TimerKey};
+use lost::Written;
+use nandu_base::{BuildContext, Cx, Limits, OpenOptions, ReqId, TimerKey};
 use piece::{Job, Piece};
 use std::collections::VecDeque;
 
@@ -149,29 +150,18 @@ enum Run {
 /// One leg.
 #[derive(Debug)]
 struct Leg {
-    name: String,
     layout: LegLayout,
     /// How far it is current: [`OUT`], or the leg offset below which it may be read.
     upto: u64,
     /// The part of that which is known to be durable; what superblocks say.
     durable: u64,
-    /// Whether it has failed: it is not used again before it says that it is back, or the array is started anew.
-    failed: bool,
-    /// Whether it does not answer.
-    lost: bool,
     /// What the flush of a checkpoint covers.
     covered: u64,
     /// What the superblocks being written say of it, and what they all say.
     naming: u64,
     recorded: u64,
-    /// Whether it has come back and waits to be taken in.
-    back: bool,
-    /// Whether an operator has replaced it: what comes back must be blank.
-    replaced: bool,
-    /// Requests that are not back, stragglers included.
-    in_flight: u32,
-    /// The superblock slot that was written last.
-    slot: u8,
+    /// The slots of its superblock, with the list of lost sectors behind each.
+    slots: Slots<Written>,
 }
 
 impl Leg {
@@ -201,13 +191,13 @@ pub struct Parity {
     run: Run,
     closing: bool,
     how: OpenOptions,
+    roster: Roster,
     legs: Vec<Leg>,
     /// Whether a leg has left or joined that the superblocks do not name so yet.
     members: member::Members,
     opening: open::Opening,
     rebuild: rebuild::Rebuild,
     scrub: scrub::Scrub,
-    stalls: Stalls,
     lost: lost::Lost,
     journal: Journal,
 
@@ -226,8 +216,6 @@ pub struct Parity {
     locks: Locks,
     /// Something changed that procedures or waiters look at.
     made_progress: bool,
-    /// The health that was said last.
-    told: Health,
     count: Counts,
 }
 
@@ -243,20 +231,14 @@ impl Parity {
         slots: u32,
         planted: Planted,
     ) -> Parity {
-        let leg = |(layout, name): (LegLayout, &String)| Leg {
-            name: name.clone(),
+        let leg = |layout: LegLayout| Leg {
             layout,
             upto: OUT,
             durable: OUT,
-            failed: false,
-            lost: false,
             covered: 0,
             naming: OUT,
             recorded: OUT,
-            back: false,
-            replaced: false,
-            in_flight: 0,
-            slot: 1,
+            slots: Slots::new(),
         };
         let journaled = config.write_hole == WriteHole::Journal;
         let rotation = if geometry.fixed { 4 } else { config.layout as u8 };
@@ -278,12 +260,12 @@ impl Parity {
             run: Run::Closed,
             closing: false,
             how: OpenOptions::default(),
-            legs: layouts.into_iter().zip(&config.legs).map(leg).collect(),
+            roster: Roster::new(&config.legs, config.request_timeout, STALL),
+            legs: layouts.into_iter().map(leg).collect(),
             members: member::Members::default(),
             opening: open::Opening::default(),
             rebuild: rebuild::Rebuild::default(),
             scrub: scrub::Scrub::default(),
-            stalls: Stalls::new(config.request_timeout, STALL),
             journal: Journal::new(slots),
             jobs: Vec::new(),
             free_jobs: Vec::new(),
@@ -295,7 +277,6 @@ impl Parity {
             held: Vec::new(),
             locks: Locks::new(Pass { writes: planted.no_lock, copies: false, reads: planted.read_unlocked }),
             made_progress: false,
-            told: Health::Healthy,
             count: Counts::default(),
         }
     }
@@ -337,8 +318,7 @@ impl Parity {
             ReqId::NONE => cx.own(nandu_base::TenantId::SYSTEM, draft),
             parent => cx.child(parent, draft),
         };
-        self.legs[leg].in_flight += 1;
-        self.stalls.sent(cx);
+        self.roster.sends(leg, cx);
         cx.send(leg as u8, id);
     }
 

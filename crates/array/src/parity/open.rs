@@ -13,27 +13,17 @@
 //!
 //! A new set is written down twice before it is used, so a record with number 1 means that nothing was ever stored.
 
-use super::layout::{OUT, PAGE, Superblock};
-use super::lost::Lost;
-use super::member::Seen;
+use super::layout::{OUT, PAGE};
 use super::piece::FLUSH;
 use super::replay::Part;
 use super::{Parity, Run, Tag, bits};
 use crate::member::InitialSync;
+use crate::member::set::Seat;
 use crate::member::{self, State};
 use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Op, OpenError, ReqId, Rng};
 
 /// Failed requests of a start that are tried again.
 const TRIES: u32 = 32;
-
-/// What a superblock slot holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(clippy::large_enum_variant)] // two for each leg, while it starts
-pub(super) enum Slot {
-    Blank,
-    Foreign,
-    Valid(Superblock),
-}
 
 /// Steps of a start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -81,9 +71,6 @@ pub(super) struct Opening {
     /// Legs that went while it used them. It does without them unless it needs them: a leg that comes and goes faster than a
     /// start takes must not keep it from ending.
     went: u16,
-    pub(super) slots: Vec<[Slot; 2]>,
-    /// The lists of lost sectors in them.
-    pub(super) lists: Vec<[Vec<u64>; 2]>,
     /// The next slot of each leg whose header is read.
     pub(super) next: Vec<u32>,
     /// What was found in the journals; the end is the current entry's.
@@ -167,8 +154,6 @@ impl Parity {
         self.locks.clear();
         self.rebuild = super::rebuild::Rebuild::default();
         self.members.checkpoint = super::member::Checkpoint::None;
-        self.opening.slots = vec![[Slot::Foreign; 2]; self.legs.len()];
-        self.opening.lists = vec![Default::default(); self.legs.len()];
         self.opening.next = vec![0; self.legs.len()];
         self.lost.clear();
         let usable = bits(self.all()).filter(|&l| self.is_usable(l, cx)).fold(0u16, |m, l| m | 1 << l);
@@ -179,7 +164,9 @@ impl Parity {
             let l = &mut self.legs[leg];
             (l.upto, l.durable) = (OUT, OUT);
             // What it does without joins later.
-            l.back = (usable & !self.opening.uses) >> leg & 1 != 0;
+            l.slots.forget();
+            self.roster[leg].waits_no_more();
+            self.roster[leg].waits_if((usable & !self.opening.uses) >> leg & 1 != 0);
             if self.opening.uses >> leg & 1 != 0 && !self.planted.no_flush_at_open {
                 self.opening.left += 1;
                 self.send(leg, ReqId::NONE, Draft { cookie: Tag::Checkpoint.cookie(leg, 0), ..FLUSH }, cx);
@@ -199,7 +186,7 @@ impl Parity {
     fn is_usable(&self, leg: usize, cx: &Cx<'_>) -> bool {
         let l = &self.legs[leg];
         let right_size = cx.peek.limits(leg as u8).capacity == l.layout.leg;
-        cx.peek.is_open(leg as u8) && right_size && !l.failed && !l.lost
+        cx.peek.is_open(leg as u8) && right_size && !self.roster[leg].has_failed()
     }
 
     pub(super) fn load_superblocks(&mut self, leg: usize, cx: &mut Cx<'_>) {
@@ -217,8 +204,7 @@ impl Parity {
     /// Sends a failed request of a start again, or gives its leg up. True when it was sent.
     pub(super) fn once_more(&mut self, id: ReqId, leg: usize, kind: ErrorKind, cx: &mut Cx<'_>) -> bool {
         if kind == ErrorKind::Gone || self.opening.tries == 0 || self.opening.again {
-            self.legs[leg].failed |= kind != ErrorKind::Gone;
-            self.legs[leg].lost |= kind == ErrorKind::Gone;
+            self.roster[leg].fails();
             self.opening.again = true;
             return false;
         }
@@ -252,39 +238,17 @@ impl Parity {
         self.made_progress = true;
         let request = &cx.requests[id];
         let error = request.error;
-        let bytes = cx.pool.bytes(request.payload, ByteLen(PAGE));
-        let whole = Superblock::read(bytes).and_then(|(sb, head)| {
-            let (lost, tail) = Lost::decode(bytes, sb.lost)?;
-            Some((sb, lost, head || tail))
-        });
-        let mut list = Vec::new();
-        let found = match whole {
-            Some((sb, lost, is_mended)) => {
-                list = lost;
-                self.count.records_mended += u64::from(is_mended);
-                Slot::Valid(sb)
-            }
-            None if bytes.iter().all(|&b| b == 0) => Slot::Blank,
-            None => Slot::Foreign,
-        };
+        let bytes = error.is_none().then(|| cx.pool.bytes(request.payload, ByteLen(PAGE)));
+        let is_mended = self.legs[leg].slots.saw(slot as usize, bytes);
+        self.count.records_mended += u64::from(is_mended);
         if self.opening.step != Step::Superblocks {
-            let ours =
-                |sb: &Superblock| sb.head.set == self.members.sb.head.set && usize::from(sb.head.leg) == leg;
-            let (seen, sb) = match found {
-                _ if error.is_some() => (Seen::Refused, None),
-                Slot::Valid(sb) => (if ours(&sb) { Seen::Ours } else { Seen::Refused }, Some(sb.head)),
-                Slot::Foreign => (Seen::Unknown, None),
-                Slot::Blank => (Seen::Blank, None),
-            };
-            return self.join_seen(leg, slot as u8, seen, sb, cx);
+            return self.join_seen(leg, cx);
         }
         if let Some(error) = error
             && self.once_more(id, leg, error.kind, cx)
         {
             return;
         }
-        self.opening.slots[leg][slot as usize] = found;
-        self.opening.lists[leg][slot as usize] = list;
         self.opening.left -= 1;
     }
 
@@ -316,7 +280,10 @@ impl Parity {
         self.members.sb.head.seq = 0;
         self.members.sb.since = [0; 16];
         let data = self.geometry.data;
-        self.legs.iter_mut().for_each(|l| (l.upto, l.durable, l.slot) = (data, data, 1));
+        self.legs.iter_mut().for_each(|l| {
+            (l.upto, l.durable) = (data, data);
+            l.slots.written(1);
+        });
         if self.initial_sync == InitialSync::Resync && !self.how.assume_clean {
             if self.journaled {
                 // The last leg counts as not rebuilt: it becomes what makes every row right.
@@ -343,9 +310,8 @@ impl Parity {
     /// A flush of a start is back. One that failed is not tried again: success would prove nothing.
     pub(super) fn opening_flushed(&mut self, leg: usize, error: Option<ErrorKind>) {
         self.opening.left -= 1;
-        if let Some(kind) = error {
-            self.legs[leg].failed |= kind != ErrorKind::Gone;
-            self.legs[leg].lost |= kind == ErrorKind::Gone;
+        if error.is_some() {
+            self.roster[leg].fails();
             self.opening.again = true;
         }
     }
@@ -403,7 +369,8 @@ impl Parity {
     fn not_opened(&mut self, error: OpenError, cx: &mut Cx<'_>) {
         self.drop_opening(cx);
         self.made_progress = true;
-        self.legs.iter_mut().for_each(|l| (l.upto, l.durable, l.back) = (OUT, OUT, false));
+        self.legs.iter_mut().for_each(|l| (l.upto, l.durable) = (OUT, OUT));
+        self.roster.iter_mut().for_each(Seat::waits_no_more);
         if self.run == Run::Opening {
             self.run = Run::Closed;
             cx.opened(Err(error));

@@ -64,6 +64,9 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// Of a request that nobody waits for any more.
+    pub(super) const LOST: Answer = Answer { id: ReqId::NONE, error: Some(ErrorKind::Gone) };
+
     /// Of a request that is back.
     pub(super) fn of(id: ReqId, cx: &Cx<'_>) -> Answer {
         Answer { id, error: cx.requests[id].error.map(|error| error.kind) }

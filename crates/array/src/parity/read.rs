@@ -51,7 +51,7 @@ impl Parity {
     /// Whether direct reads have buffers of their own: some may come back when nobody waits for them any more.
     #[inline]
     fn has_buffers(&self) -> bool {
-        self.stalls.is_on()
+        self.roster.expects_late()
     }
 
     /// A direct read is back.

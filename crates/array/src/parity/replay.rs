@@ -214,7 +214,7 @@ impl Parity {
         for at in (entry.start..entry.end).step_by(self.lost.unit() as usize) {
             if !self.lost.add(leg, at) {
                 // More is damaged than the list can say: the start begins anew without this leg.
-                self.legs[leg].failed = true;
+                self.roster[leg].fails();
                 self.opening.again = true;
                 return Step::Redo;
             }

@@ -1,14 +1,15 @@
 //! Reading the records of a leg, at open and when it rejoins.
 
-use super::{Slot, WINDOW};
-use crate::mirror::layout::{PAGE, Superblock, read_lost, read_superblock};
+use super::WINDOW;
+use crate::member::set::Set;
+use crate::mirror::layout::{PAGE, Superblock, read_lost};
 use crate::mirror::{Mirror, Tag};
 use nandu_base::{ByteLen, ByteOffset, Cx, ErrorKind, Op, OpenError, ReqId};
 
 impl Mirror {
     /// Reads both superblock slots of a leg; done when `loading` is zero.
     pub(in crate::mirror) fn load_sb(&mut self, leg: usize, cx: &mut Cx<'_>) {
-        self.legs[leg].slots = [Slot::Unreadable; 2];
+        self.legs[leg].sb_slots.forget();
         for slot in 0..2 {
             self.legs[leg].loading += 1;
             let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
@@ -70,14 +71,7 @@ impl Mirror {
         }
         let bytes = error.is_none().then(|| cx.pool.bytes(cx.requests[id].payload, ByteLen(PAGE)));
         if sb {
-            l.slots[index as usize] = match bytes {
-                None => Slot::Unreadable,
-                Some(bytes) if bytes.iter().all(|&b| b == 0) => Slot::Zero,
-                Some(bytes) => read_superblock(bytes).map_or(Slot::Unknown, |(sb, is_mended)| {
-                    self.count.records_mended += u64::from(is_mended);
-                    Slot::Valid(sb)
-                }),
-            };
+            self.count.records_mended += u64::from(l.sb_slots.saw(index as usize, bytes));
             return;
         }
         let tag = l.sb.set[0];
@@ -108,7 +102,7 @@ impl Mirror {
     /// Refuses a leg whose record does not fit what the stack file says.
     pub(in crate::mirror) fn check_geometry(&self, leg: usize, sb: &Superblock) -> Result<(), OpenError> {
         let layout = &self.layouts[leg];
-        let name = &self.names[leg];
+        let name = &self.roster[leg].name;
         let refuse = |why: String, remedy: &str| Err(OpenError::Refused { why, remedy: remedy.into() });
         if sb.region_shift != self.shift {
             let why = format!("leg `{name}` has regions of {}", ByteLen(1 << sb.region_shift));
