@@ -17,7 +17,7 @@
 //! ([`set`]).
 //!
 //! **Modules.** [`record`] the superblock, [`slots`] the two places of each record, [`moved`] those of a leg that has grown;
-//! [`generation`] how two superblocks stand to each other; [`set`] who is there.
+//! [`generation`] how two superblocks stand to each other; [`set`] who is there, [`work`] what is done next.
 
 use nandu_base::options;
 
@@ -26,6 +26,7 @@ pub mod moved;
 pub mod record;
 pub(crate) mod set;
 pub(crate) mod slots;
+pub(crate) mod work;
 
 pub use generation::{Standing, is_fork, standing};
 pub use record::{Gen, State, Superblock};

@@ -283,7 +283,10 @@ pub(crate) trait Set {
                 course.begin(mends.unwrap_or(usually), cx.now);
                 self.stir();
             }
-            Admin::StopScrub => self.course().0.stop()?,
+            Admin::StopScrub => {
+                self.course().0.stop()?;
+                self.stir();
+            }
             Admin::Replace(child) => {
                 let leg = usize::from(child);
                 if let Some((why, remedy)) = self.why_needed(leg) {

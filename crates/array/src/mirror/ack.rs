@@ -12,6 +12,7 @@
 use super::op::Part;
 use super::policy::Ack;
 use super::region_map::L;
+use super::work::Ready;
 use super::{Mirror, each};
 use nandu_base::{Cx, Flags, ReqId};
 
@@ -86,7 +87,8 @@ impl Mirror {
             op.gated = true;
             self.gated.push_back(i);
             self.count.exposure_waits += 1;
-            self.made_progress = true;
+            self.work.add(Ready::Drain);
+            self.work.add(Ready::Exposure);
         }
     }
 }

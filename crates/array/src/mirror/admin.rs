@@ -13,6 +13,7 @@
 //! **Health.** Said to the parents and to the driver whenever it changes.
 
 use super::member::Proc;
+use super::work::Ready;
 use super::{Mirror, Phase};
 use crate::member::set::{Set, refuse};
 use nandu_base::{Admin, AdminError, Cx};
@@ -54,7 +55,7 @@ impl Mirror {
         }
         if leg != self.leader {
             (self.swap, self.swap_to) = (Some(Swap::Wanted), Some(leg));
-            self.made_progress = true;
+            self.work.add(Ready::Swap);
         }
         Ok(())
     }
@@ -77,7 +78,7 @@ impl Mirror {
             Some(Swap::Wanted) => {
                 self.start_clear(cx.now, cx);
                 self.swap = Some(Swap::Cleared);
-                self.made_progress = true;
+                self.work.add(Ready::Swap);
             }
             Some(Swap::Cleared) if !self.is_clearing() => {
                 self.swap = None;

@@ -6,6 +6,7 @@
 use super::leg::Leg;
 use super::member::Proc;
 use super::{CLEAR, Mirror, Phase, RESYNC, SCRUB};
+use crate::member::set::Set;
 use nandu_base::{Cx, Instant};
 
 /// Close.
@@ -29,7 +30,7 @@ impl Mirror {
         }
         self.phase = Phase::Closing;
         self.stop_growing(cx);
-        self.made_progress = true;
+        self.stir();
         cx.cancel_wake(CLEAR);
         cx.cancel_wake(RESYNC);
         self.hurry_resync();

@@ -9,6 +9,7 @@
 
 use super::op::{Kind, Operation, Part};
 use super::region_map::D;
+use super::work::Ready;
 use super::{Legs, Mirror, Phase, RESYNC, Tag, each};
 use crate::locks::Claim;
 use crate::member::set::Set;
@@ -70,7 +71,7 @@ impl Mirror {
 
     /// Takes the next stale region; false when none can be taken now.
     fn next_region(&mut self, cx: &mut Cx<'_>) -> bool {
-        if cx.now < self.resync.not_before {
+        if self.resync_rests(cx.now) {
             self.arm_resync(cx);
             return false;
         }
@@ -106,7 +107,7 @@ impl Mirror {
     fn copy_region(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some((region, mut next, end)) = self.resync.region else { return false };
         while next < end && self.resync.flying < self.depth {
-            if cx.now < self.resync.not_before {
+            if self.resync_rests(cx.now) {
                 self.arm_resync(cx);
                 return false;
             }
@@ -132,6 +133,7 @@ impl Mirror {
         if !self.resync.failed {
             let to = self.resync.to;
             each(to).for_each(|leg| self.stale[leg].unset(region));
+            self.work.add_each(&[Ready::Scrub, Ready::Swap, Ready::Health]);
             self.resync.progress = true;
             // Clients wrote there as well, and a stale region keeps no marks: unknown is not flushed.
             for leg in 0..self.legs.len() {
@@ -166,9 +168,14 @@ impl Mirror {
             if leg != self.leader && self.stale[leg].count() == 0 {
                 let listed: Vec<u32> = self.legs[leg].map.any().collect();
                 listed.into_iter().for_each(|region| self.legs[leg].map.put(region, 0));
-                self.made_progress = true;
+                self.work.add(Ready::Records);
             }
         }
+    }
+
+    /// It does so until its timer says that it is over.
+    fn resync_rests(&self, now: Instant) -> bool {
+        now < self.resync.not_before || self.resync.armed
     }
 
     fn arm_resync(&mut self, cx: &mut Cx<'_>) {
@@ -185,7 +192,7 @@ impl Mirror {
 
     pub(super) fn resync_timer(&mut self) {
         self.resync.armed = false;
-        self.made_progress = true;
+        self.work.add(Ready::Copies);
     }
 
     fn pump_repairs(&mut self, cx: &mut Cx<'_>) {
@@ -359,7 +366,8 @@ impl Mirror {
             self.resync.failed |= !good;
         }
         self.end(i, cx);
-        self.made_progress = true;
+        self.work.add(Ready::Copies);
+        self.work.add(Ready::Scrub);
     }
 
     /// A leg has left: nothing is copied any more. What is in flight ends as a straggler.
@@ -383,6 +391,7 @@ impl Mirror {
     /// The legs may differ in a region: it is copied, or copied again when that is under way and may be past the place.
     pub(super) fn make_stale(&mut self, leg: usize, region: u32) {
         self.stale[leg].set(region);
+        self.work.add_each(&[Ready::Copies, Ready::Swap, Ready::Health]);
         self.resync.failed |= self.resync.region.is_some_and(|(r, ..)| r == region);
     }
 

@@ -23,6 +23,7 @@ use super::lag::Changes;
 use super::op::Part;
 use super::policy::{Ack, Limit};
 use super::quantile::Quantile;
+use super::work::Ready;
 use super::{Mirror, Tag, WAIT, each};
 use crate::member::set::Set;
 use nandu_base::{
@@ -191,7 +192,7 @@ impl Mirror {
         if let Some(leg) = waits.filter(|_| !op.parts.any(Part::Done)) {
             self.lag[leg].hurry(op.at);
             self.count.write_hedges += 1;
-            self.made_progress = true;
+            self.work.add(Ready::Drain);
         }
     }
 
@@ -262,7 +263,8 @@ impl Mirror {
         self.lag[leg].push(piece, &mut changes, cx.pool);
         self.count.queue_bytes_max[leg] = self.count.queue_bytes_max[leg].max(self.lag[leg].bytes());
         self.count.queue_max[leg] = self.count.queue_max[leg].max(self.lag[leg].waiting() as u64);
-        self.made_progress = true;
+        self.work.add(Ready::Drain);
+        self.work.add(Ready::Exposure);
         self.apply(leg, changes, ReqId::NONE, cx);
     }
 
@@ -342,17 +344,23 @@ impl Mirror {
     pub(super) fn drain_done(&mut self, id: ReqId, leg: usize, slot: u32, cx: &mut Cx<'_>) {
         self.legs[leg].data_writes -= 1;
         self.legs[leg].drains -= 1;
-        self.made_progress = true;
+        self.lag_shrinks();
         if self.legs[leg].is_in() && self.lag[leg].flight(slot).is_some() {
             self.flight_back(id, leg, slot, cx);
         }
+    }
+
+    /// What waits until a leg lacks less may be ready.
+    fn lag_shrinks(&mut self) {
+        let waits = [Ready::Records, Ready::Drain, Ready::Exposure, Ready::Flushes, Ready::Copies];
+        self.work.add_each(&waits);
     }
 
     /// A flight is back, drained or direct.
     pub(super) fn flight_back(&mut self, id: ReqId, leg: usize, slot: u32, cx: &mut Cx<'_>) {
         let flight = self.lag[leg].flight(slot).expect("the caller has checked");
         let (start, end, sent) = (flight.start, flight.end, flight.sent);
-        self.made_progress = true;
+        self.lag_shrinks();
         self.legs[leg].wrote();
         self.needs_flush(leg, self.regions_of(start, end));
         let mut changes = std::mem::take(&mut self.changes);
@@ -416,6 +424,7 @@ impl Mirror {
     pub(super) fn lose_failed(&mut self, leg: usize, cx: &mut Cx<'_>) {
         let mut gone = Vec::new();
         self.lag[leg].drop_failed(self.write_retries, &mut gone, cx.pool);
+        self.lag_shrinks();
         let mut changes = std::mem::take(&mut self.changes);
         for piece in &gone {
             self.lost.add(piece.start, piece.end);
@@ -436,6 +445,7 @@ impl Mirror {
             changes.push((piece.writer, -1));
         }
         self.legs.iter_mut().filter(|l| l.is_in() && l.writes).for_each(|l| l.want_lost());
+        self.work.add(Ready::Records);
         self.apply(leg, changes, ReqId::NONE, cx);
         self.look_whether_stuck(leg);
     }

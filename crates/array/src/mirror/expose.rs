@@ -16,6 +16,7 @@
 //! answered or came after one.
 
 use super::op::Part;
+use super::work::Ready;
 use super::{DELAYED, EXPOSE, Mirror, each};
 use crate::member::set::Set;
 use nandu_base::{Cx, Instant, Span};
@@ -53,6 +54,11 @@ impl Exposure {
         self.unanswered.clear();
     }
 
+    /// Whether the timer comes now.
+    pub(super) fn is_looked_at(&self, now: Instant) -> bool {
+        self.armed.is_some_and(|at| at <= now)
+    }
+
     /// The timer was cancelled.
     pub(super) fn disarm(&mut self) {
         self.armed = None;
@@ -83,7 +89,15 @@ impl Mirror {
             self.ops[i as usize].exposed = bytes;
             self.exposure.bytes += bytes;
             self.exposure.bytes_max = self.exposure.bytes_max.max(self.exposure.bytes);
-            self.made_progress |= self.exposure.armed.is_none();
+            self.look_from(self.ops[i as usize].sent);
+        }
+    }
+
+    /// Something is on one leg only since then: the bounds are looked at when it is half as old as it may become.
+    fn look_from(&mut self, since: Instant) {
+        let half = since + Span(self.policy.exposed_time.0 / 2);
+        if self.exposure.armed.is_none_or(|armed| half < armed) {
+            self.work.add(Ready::Exposure);
         }
     }
 
@@ -91,8 +105,9 @@ impl Mirror {
     pub(super) fn await_answer(&mut self, i: u32) {
         if self.policy.degrade && self.is_exposing() {
             let op = &self.ops[i as usize];
-            self.exposure.unanswered.push_back((op.sent, op.version, i));
-            self.made_progress |= self.exposure.armed.is_none();
+            let since = op.sent;
+            self.exposure.unanswered.push_back((since, op.version, i));
+            self.look_from(since);
         }
     }
 
@@ -126,7 +141,7 @@ impl Mirror {
             }
             _ => self.exposure.records.push_back(Record { bytes, since, need }),
         }
-        self.made_progress = true;
+        self.work.add(Ready::Exposure);
     }
 
     fn exposed_since(&mut self) -> Option<Instant> {
@@ -144,6 +159,14 @@ impl Mirror {
 
     /// Keeps within the bounds.
     pub(super) fn pump_exposure(&mut self, cx: &mut Cx<'_>) {
+        let was_late = self.exposure.is_late;
+        self.keep_within_bounds(cx);
+        if self.exposure.is_late != was_late {
+            self.work.add_each(&[Ready::Drain, Ready::Swap, Ready::Health]);
+        }
+    }
+
+    fn keep_within_bounds(&mut self, cx: &mut Cx<'_>) {
         if !self.is_exposing() {
             self.answer_gated(cx);
             return;
@@ -190,7 +213,8 @@ impl Mirror {
 
     pub(super) fn exposure_timer(&mut self) {
         self.exposure.armed = None;
-        self.made_progress = true;
+        self.work.add(Ready::Drain);
+        self.work.add(Ready::Exposure);
     }
 
     /// Acknowledged writes have made room.

@@ -13,7 +13,7 @@ use super::member::Proc;
 use super::outbox::Outbox;
 use super::region_map::Bits;
 use super::{MAX_LEGS, Mirror, delay::Pace, lag::Lag};
-use crate::member::set::{Seat, refuse};
+use crate::member::set::{Seat, Set, refuse};
 use nandu_base::{AdminError, Cx, Limits};
 
 impl Mirror {
@@ -83,7 +83,6 @@ impl Mirror {
         self.mark_all_stale();
         self.regions.add_leg();
         self.stop_clear();
-        self.map_moved = true;
-        self.made_progress = true;
+        self.stir();
     }
 }

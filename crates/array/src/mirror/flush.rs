@@ -12,6 +12,7 @@
 //! cycle begins early and takes every idle region.
 
 use super::region_map::L;
+use super::work::Ready;
 use super::{CLEAR, MAX_LEGS, Mirror, Phase, at_least};
 use nandu_base::{Cx, Instant, ReqId};
 
@@ -63,6 +64,7 @@ impl Mirror {
             }
         }
         self.flushes.push_back(w);
+        self.work.add(Ready::Drain); // of a queue that was kept
         self.answer_flushes(ReqId::NONE, cx);
     }
 
@@ -201,7 +203,7 @@ impl Mirror {
             }
         }
         self.clearing.cycle = Some((need, cutoff));
-        self.made_progress = true;
+        self.work.add(Ready::Clear);
     }
 
     /// All legs; one of them does not when a fault is planted.
@@ -253,7 +255,7 @@ impl Mirror {
             }
         }
         self.arm_clear(cx);
-        self.made_progress = true;
+        self.work.add_each(&[Ready::Records, Ready::Places, Ready::Copies, Ready::Swap]);
     }
 
     fn clear_region(&mut self, region: u32) {

@@ -19,6 +19,7 @@ use super::layout::{Layout, PAGE, State, Superblock, encode_superblock};
 use super::leg::Leg;
 use super::member::Proc;
 use super::region_map::{Bits, D, L, LegMap};
+use super::work::Ready;
 use super::{MAX_LEGS, Mirror, Phase, Tag, least};
 use crate::member::set::Set;
 use crate::member::set::refuse;
@@ -101,7 +102,7 @@ impl Mirror {
             _ if request.len == ByteLen::ZERO => cx.finish(id),
             _ if self.policy.serial => {
                 self.op_queue.push_back(id);
-                self.made_progress = true;
+                self.work.add(Ready::Serial);
             }
             _ => drop(self.admit(id, cx)),
         }
@@ -141,7 +142,7 @@ impl Mirror {
         (self.growing.is_on, self.growing.is_equal) = (true, is_equal);
         self.swap = None;
         self.proc = Proc::Grow(GrowStep::Drain);
-        self.made_progress = true;
+        self.stir();
         Ok(())
     }
 
@@ -316,7 +317,7 @@ impl Mirror {
 
     /// A piece was written or not.
     pub(super) fn grow_done(&mut self, id: ReqId, leg: usize, cx: &mut Cx<'_>) {
-        self.made_progress = true;
+        self.stir();
         self.growing.flying -= 1;
         if self.legs[leg].is_in() {
             self.legs[leg].wrote();
@@ -394,7 +395,8 @@ impl Mirror {
     }
 
     fn go_on_after_growth(&mut self, cx: &mut Cx<'_>) {
-        (self.made_progress, self.growing.is_on) = (true, false);
+        self.stir();
+        self.growing.is_on = false;
         for id in std::mem::take(&mut self.growing.waits) {
             match self.phase {
                 Phase::Running | Phase::Closing => self.begin_request(id, cx),

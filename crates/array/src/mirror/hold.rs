@@ -18,6 +18,7 @@
 //! `max_exposed_bytes`.
 
 use super::op::Operation;
+use super::work::Ready;
 use super::{MAX_LEGS, Mirror, Phase, Proc};
 use nandu_base::{Cx, Flags, Span};
 
@@ -52,7 +53,7 @@ impl Mirror {
     /// A leg says that it stands still, or runs, or has come back.
     pub(super) fn note_standing(&mut self, leg: usize, stands: bool) {
         self.hold.stands[leg] = stands;
-        self.made_progress = true;
+        self.work.add(Ready::Drain);
     }
 
     /// Whether writes of the leg are for its delay queue, although it is not late.

@@ -6,6 +6,7 @@ use super::leg::{Leg, Place};
 use super::member::{JoinStep, Proc, stores};
 use super::region_map::{D, L};
 use super::{Mirror, each};
+use crate::member::set::Set;
 use crate::member::{Standing, standing};
 use nandu_base::{Cx, DeviceEvent, Notice, OpenError};
 
@@ -274,8 +275,7 @@ impl Mirror {
         self.roster[x].replaced = false;
         self.proc = Proc::None;
         self.count.rejoins += 1;
-        self.map_moved = true; // writes that wait for a new D go on
-        self.made_progress = true;
+        self.stir();
         self.arm_clear(cx);
         if self.opened_after_join && !self.is_whole() {
             return; // the next one joins

@@ -12,6 +12,7 @@ mod load;
 use super::decide::Found;
 use super::layout::{Gen, Layout, PAGE, Superblock, encode_lost, encode_superblock};
 use super::region_map::LegMap;
+use super::work::Ready;
 use super::{MAX_LEGS, Mirror, Tag};
 use crate::member::set::Set;
 use crate::member::slots::{Content, Slots};
@@ -286,9 +287,9 @@ impl Mirror {
 
     /// A leg flush is back.
     pub(super) fn flush_done(&mut self, leg: usize, failed: bool, cx: &mut Cx<'_>) {
+        self.flush_ends();
         let l = &mut self.legs[leg];
         l.flushing = false;
-        self.made_progress = true;
         if !l.is_in() {
             return;
         }
@@ -301,6 +302,13 @@ impl Mirror {
         if l.wanted > l.done {
             self.issue_flush(leg, cx);
         }
+    }
+
+    /// What waits for flushes of legs may be ready.
+    fn flush_ends(&mut self) {
+        let waits =
+            [Ready::Records, Ready::Heals, Ready::Exposure, Ready::Flushes, Ready::Clear, Ready::Copies];
+        self.work.add_each(&waits);
     }
 
     /// Begins a flush of a leg whose cache holds nobody knows what; the procedure under way waits for it.
@@ -353,7 +361,7 @@ impl Mirror {
                     l.lost_to_write |= l.lost_unreadable;
                 }
                 l.map_io = Update::Idle;
-                self.map_moved = true;
+                self.work.add_each(&[Ready::Intents, Ready::Heals, Ready::Flushes]);
                 true
             }
             Update::Idle if l.map.has_changes() || l.lost_to_write => {
@@ -438,7 +446,7 @@ impl Mirror {
 
     /// A record was written or not. A leg that does not take its records is out.
     pub(super) fn record_written(&mut self, id: ReqId, leg: usize, sb: bool, index: u32, cx: &mut Cx<'_>) {
-        self.made_progress = true;
+        self.work.add(Ready::Records);
         let l = &mut self.legs[leg];
         if !l.is_in() {
             return;

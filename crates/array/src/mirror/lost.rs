@@ -8,6 +8,7 @@
 //! reported, never less.
 
 use super::layout::LOST_EXTENTS;
+use super::work::Ready;
 use super::{DELAYED, Mirror, NONE};
 use nandu_base::{Cx, Flags};
 
@@ -103,7 +104,7 @@ impl Mirror {
             }
         }
         self.heals.push(Heal { op: i, need: Some(need) });
-        self.made_progress = true;
+        self.work.add(Ready::Heals);
     }
 
     /// Moves writes over lost data on.
@@ -117,7 +118,8 @@ impl Mirror {
                     self.lost.remove(start, end);
                     self.legs.iter_mut().filter(|l| l.is_in() && l.writes).for_each(|l| l.want_lost());
                     self.heals[at].need = None;
-                    self.made_progress = true;
+                    self.work.add(Ready::Records);
+                    self.work.add(Ready::Heals);
                 }
                 None if self.planted.answered_before_lost_cleared
                     || (0..DELAYED).filter(used).all(|leg| self.legs[leg].lost_is_durable()) =>

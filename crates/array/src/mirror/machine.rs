@@ -3,8 +3,10 @@
 use super::layout::PAGE;
 use super::member::Proc;
 use super::region_map::D;
+use super::work::Ready;
 use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, SCRUB, STALL, Tag, WAIT};
 use crate::member::set::{Seat, Set};
+use crate::member::work::Worker;
 use nandu_base::{
     Absence, Admin, AdminError, Administer, Advise, ByteLen, ByteOffset, ChildUse, Children, Cx, DeviceEvent,
     ErrorKind, Health, Limits, Machine, Maintenance, MaintenanceKind, Members, Needs, Op, OpenOptions, Peek,
@@ -67,7 +69,7 @@ impl Machine for Mirror {
             Tag::MapRead | Tag::SbRead => self.record_read(id, leg, tag == Tag::SbRead, index, cx),
         }
         if is_last && !self.legs[leg].is_in() {
-            self.made_progress = true; // the last straggler
+            self.work.add(Ready::Records); // the last straggler
         }
         self.advance(cx);
         cx.only_step()
@@ -77,7 +79,7 @@ impl Machine for Mirror {
         match key {
             CLEAR => self.clear_timer(cx),
             WAIT => self.limit_timer(cx),
-            REST => self.made_progress = true,
+            REST => self.work.add(Ready::Drain),
             HEDGE => self.hedge_timer(cx),
             SCRUB => self.scrub_timer(),
             EXPOSE => self.exposure_timer(),

@@ -10,6 +10,7 @@
 
 use super::Mirror;
 use super::region_map::D;
+use super::work::Ready;
 use nandu_base::Cx;
 
 /// Streams told apart.
@@ -63,7 +64,7 @@ impl Mirror {
                 self.list_on_follower(region..=region);
                 self.exit_region(region, cx);
                 self.count.predeclared += 1;
-                self.made_progress = true;
+                self.work.add(Ready::Records);
             }
             region += 1;
         }

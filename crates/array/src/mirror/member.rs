@@ -148,7 +148,7 @@ impl Set for Mirror {
         if !self.legs[leg].is_in() {
             return;
         }
-        self.made_progress = true;
+        self.stir();
         self.legs[leg].place = Place::Out;
         self.legs[leg].forget();
         match self.phase {
@@ -182,7 +182,7 @@ impl Set for Mirror {
     }
 
     fn stir(&mut self) {
-        self.made_progress = true;
+        self.work.add_all();
     }
 }
 
@@ -286,7 +286,6 @@ impl Mirror {
             self.stop_copies(cx); // what is under way ends before the survivors go on
         }
         self.proc = if is_said { Proc::None } else { Proc::Solo(SoloStep::Drain) };
-        self.map_moved = true;
         self.exposure.reset();
         self.ops.iter_mut().for_each(|op| op.exposed = 0);
         for out in [Some(leg), later].into_iter().flatten() {
@@ -366,7 +365,7 @@ impl Mirror {
         if phase == Phase::Closing {
             self.phase = Phase::Closing;
             self.proc = Proc::Close(CloseStep::Stragglers);
-            self.made_progress = true;
+            self.stir();
         }
         cx.event(DeviceEvent::Lost);
     }
@@ -444,8 +443,7 @@ impl Mirror {
                 self.proc = Proc::None;
                 self.declare_on_leader(false);
                 self.count.solos += 1;
-                self.map_moved = true; // writes that wait go on
-                self.made_progress = true;
+                self.stir();
                 self.answer_fua(cx);
                 return true;
             }

@@ -31,7 +31,7 @@
 //! [`regions`] the regions in use; [`crate::locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`ack`], [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
 //! how far it may be, [`hold`] one that may rest, [`hedge`] reads past it, one that hangs ([`crate::stall`]), [`stuck`] one that does not take a write and is needed, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`mark_ahead`] regions of
 //! sequential writers, [`grow`] longer legs, [`extend`] more of them, [`outbox`] the depth of a leg, [`admin`] what operators ask; [`op`] operations, [`policy`] options,
-//! [`quantile`] an estimator, [`machine`] what the driver calls; [`open`],
+//! [`quantile`] an estimator, [`machine`] what the driver calls, [`work`] what is done after each event; [`open`],
 //! [`member`], [`join`], [`close`] the procedures.
 //!
 //! **Bounds.** Work per event: the operations under way when a leg leaves, the set bits of the map at open and rejoin,
@@ -73,6 +73,7 @@ pub mod region_map;
 pub mod regions;
 mod scrub;
 mod stuck;
+mod work;
 mod write;
 
 pub use config::{Failback, HETERO_PLANTS, MirrorConfig, PLANTS, ReadPolicy, STORY_PLANTS, kind};
@@ -80,7 +81,8 @@ pub use hetero::{HeteroConfig, hetero_kind};
 
 use crate::locks::{Locks, Pass};
 use crate::member::InitialSync;
-use crate::member::set::{Roster, Set};
+use crate::member::set::Roster;
+use crate::member::work::Work;
 use config::Planted;
 use delay::{Pace, Waits};
 use expose::Exposure;
@@ -98,6 +100,7 @@ use policy::{Maintenance, Policy};
 use region_map::Bits;
 use regions::Regions;
 use std::collections::VecDeque;
+use work::Ready;
 
 /// Most legs of a mirror.
 pub const MAX_LEGS: usize = 8;
@@ -270,10 +273,8 @@ pub struct Mirror {
     /// Requests that wait for the one that a serial manager is busy with.
     op_queue: VecDeque<ReqId>,
     serial: Option<u32>,
-    /// Something changed that procedures or waiters look at.
-    made_progress: bool,
-    /// A batch of some map became durable.
-    map_moved: bool,
+    /// What events have made possible.
+    work: Work<Ready>,
     count: Counts,
 }
 
@@ -380,8 +381,7 @@ impl Mirror {
             op_queue: VecDeque::new(),
             serial: None,
             policy,
-            made_progress: false,
-            map_moved: false,
+            work: Work::NONE,
             count: Counts::default(),
         }
     }
@@ -474,7 +474,7 @@ impl Mirror {
     fn release_serial(&mut self, i: u32) {
         if self.serial == Some(i) {
             self.serial = None;
-            self.made_progress |= !self.op_queue.is_empty();
+            self.work.add(Ready::Serial);
         }
     }
 
@@ -487,47 +487,6 @@ impl Mirror {
             let op = &self.ops[i as usize];
             if op.kind == op::Kind::Write && !op.over && !op.acked && op.flags.has(Flags::FUA) {
                 self.settle(i, ReqId::NONE, cx);
-            }
-        }
-    }
-
-    /// Does what events have made possible, until nothing more is.
-    fn advance(&mut self, cx: &mut Cx<'_>) {
-        while self.made_progress || !self.ready.is_empty() {
-            while let Some(op) = self.ready.pop_front() {
-                self.begin(op, cx);
-            }
-            if std::mem::take(&mut self.made_progress) {
-                self.empty_outboxes(cx);
-                let mut moved = true;
-                while moved {
-                    moved = false;
-                    for leg in 0..self.legs.len() {
-                        moved |= self.pump_map(leg, cx);
-                        moved |= self.pump_sb(leg, cx);
-                    }
-                    moved |= self.run_proc(cx);
-                }
-                if std::mem::take(&mut self.map_moved) {
-                    self.retry_intents(cx);
-                    self.retry_fua(cx);
-                }
-                self.next_serial(cx);
-                for leg in 0..self.legs.len() {
-                    self.pump_drain(leg, cx);
-                }
-                self.pump_heals(cx);
-                self.pump_exposure(cx);
-                self.answer_flushes(ReqId::NONE, cx);
-                self.pump_clear(cx);
-                self.feed_slots(cx);
-                if !self.copy_wait.is_empty() {
-                    self.retry_copies(cx);
-                }
-                self.pump_copies(cx);
-                self.pump_scrub(cx);
-                self.pump_swap(cx);
-                self.tell_health(cx);
             }
         }
     }

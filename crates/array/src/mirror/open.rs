@@ -14,7 +14,7 @@ use super::member::{Proc, stores};
 use super::region_map::{D, L};
 use super::{Mirror, Phase, each};
 use crate::member::InitialSync;
-use crate::member::set::Seat;
+use crate::member::set::{Seat, Set};
 use nandu_base::{ByteLen, Cx, DeviceEvent, Gone, Instant, Notice, OpenError, OpenOptions, Rng};
 
 /// Steps of a start.
@@ -39,7 +39,7 @@ pub(super) enum OpenStep {
 impl Mirror {
     pub(super) fn start_open(&mut self) {
         self.proc = Proc::Open(OpenStep::Begin);
-        self.made_progress = true;
+        self.stir();
     }
 
     pub(super) fn run_open(&mut self, step: OpenStep, cx: &mut Cx<'_>) -> bool {
@@ -419,7 +419,7 @@ impl Mirror {
         self.count.solos += u64::from(matches!(start, Start::Alone(_)));
         self.proc = Proc::None;
         let was = std::mem::replace(&mut self.phase, Phase::Running);
-        self.made_progress = true;
+        self.stir();
         if was == Phase::Growing {
             self.grown(cx);
         } else if was == Phase::Failed {

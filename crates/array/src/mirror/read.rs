@@ -11,6 +11,7 @@ use super::config::ReadPolicy;
 use super::layout::PAGE;
 use super::leg::Place;
 use super::op::Part;
+use super::work::Ready;
 use super::{Legs, Mirror, Tag, each};
 use crate::member::set::Set;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, IoError, Op, ReqId, Span};
@@ -210,7 +211,7 @@ impl Mirror {
         for leg in each(op.legs) {
             if self.is_member(leg) {
                 self.repairs.push_back(super::copy::Repair { leg, at, upto });
-                self.made_progress = true;
+                self.work.add(Ready::Copies);
             }
         }
         let op = &mut self.ops[i as usize];

@@ -25,6 +25,7 @@ use super::copy::Repair;
 use super::layout::PAGE;
 use super::op::{Kind, Operation, Part};
 use super::region_map::D;
+use super::work::Ready;
 use super::{Legs, Mirror, Phase, SCRUB, Tag, each};
 use crate::locks::Claim;
 use crate::member::set::Set;
@@ -97,7 +98,7 @@ impl Mirror {
 
     pub(super) fn scrub_timer(&mut self) {
         self.scrub.course.woke();
-        self.made_progress = true;
+        self.work.add(Ready::Scrub);
     }
 
     fn pass_over(&mut self, pass: Pass, cx: &mut Cx<'_>) {
@@ -144,7 +145,7 @@ impl Mirror {
         self.scrub.course.gave_up();
         self.copy_wait.retain(|&waits| waits != i);
         self.end(i, cx);
-        self.made_progress = true;
+        self.work.add(Ready::Scrub);
     }
 
     /// The chunk is ours.
@@ -220,6 +221,7 @@ impl Mirror {
             count => {
                 for leg in each(failed) {
                     self.repairs.push_back(Repair { leg, at, upto });
+                    self.work.add(Ready::Copies);
                 }
                 // Without the leader nobody says which of the others is right: they are compared in the next pass.
                 match count > 1 && good >> self.leader & 1 != 0 {
@@ -248,7 +250,7 @@ impl Mirror {
         self.count.scrub.bytes += end - start;
         self.scrub.course.passed(end);
         self.end(i, cx);
-        self.made_progress = true;
+        self.work.add(Ready::Scrub);
     }
 
     /// Compares what `legs` have returned with what the leader has.
@@ -287,7 +289,7 @@ impl Mirror {
         }
         self.ops[i as usize].legs = others;
         (self.scrub.mending, self.scrub.entered) = (true, false);
-        self.made_progress = true;
+        self.work.add(Ready::Scrub);
     }
 
     /// Writes the leader's data to the legs that differ, once the region is marked.
@@ -306,8 +308,9 @@ impl Mirror {
             self.scrub.entered = true;
             self.regions.enter(region, self.version);
             self.legs[self.leader].map.set(region, D);
+            self.work.add(Ready::Records);
             self.list_on_follower(region..=region);
-            self.made_progress = true;
+            self.work.add(Ready::Scrub);
         }
         let durable = self.legs[self.leader].map.is_durable(region, D);
         if durable || self.planted.mend_before_intent {
@@ -331,7 +334,7 @@ impl Mirror {
             if op.tries[leg] > self.write_retries {
                 self.leave(leg, cx);
             } else {
-                self.made_progress = true; // sent once more
+                self.work.add(Ready::Scrub); // sent once more
             }
             return;
         }
@@ -341,7 +344,7 @@ impl Mirror {
         self.count.scrub.mended_bytes += upto - at;
         self.needs_flush(leg, region..=region);
         if legs != 0 {
-            self.made_progress = true; // another leg has not answered, or is written once more
+            self.work.add(Ready::Scrub); // another leg has not answered, or is written once more
             return;
         }
         (self.scrub.mending, self.scrub.entered) = (false, false);

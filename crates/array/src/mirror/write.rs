@@ -12,6 +12,7 @@
 use super::leg::Place;
 use super::op::{Kind, Operation, Part, Parts};
 use super::region_map::{D, L};
+use super::work::Ready;
 use super::{DELAYED, Legs, MAX_LEGS, Mirror, NONE, Phase, Tag, each};
 use crate::locks::Claim;
 use crate::member::set::Set;
@@ -82,6 +83,7 @@ impl Mirror {
         op.issued = false;
         op.sent = Instant::ZERO;
         self.slot_wait.push_back(i);
+        self.count.held_writes += u64::from(self.is_held());
         self.feed_slots(cx);
     }
 
@@ -95,7 +97,6 @@ impl Mirror {
     pub(super) fn feed_slots(&mut self, cx: &mut Cx<'_>) {
         while let Some(&i) = self.slot_wait.front() {
             if self.is_held() {
-                self.count.held_writes += 1;
                 return;
             }
             let op = &self.ops[i as usize];
@@ -119,17 +120,23 @@ impl Mirror {
         let map = &mut self.legs[self.leader].map;
         let durable = range.clone().all(|r| map.is_durable(r, D));
         if !durable && !self.proc.holds_new_regions() {
-            range.clone().for_each(|r| map.set(r, D));
-            self.made_progress = true;
+            for region in range.clone() {
+                if map.wanted(region) & D == 0 {
+                    map.set(region, D);
+                    self.work.add(Ready::Records);
+                }
+            }
         }
         self.list_on_follower(range);
         if self.is_held() || !durable && !self.planted.data_before_intent {
-            self.count.intent_waits += 1;
             self.intent_wait.push(i);
             let op = &mut self.ops[i as usize];
             if op.sent == Instant::ZERO {
+                self.count.intent_waits += 1;
                 op.sent = cx.now;
-                self.made_progress |= self.policy.degrade;
+                if self.policy.degrade {
+                    self.work.add(Ready::Exposure);
+                }
             }
         } else {
             self.issue(i, cx);
@@ -144,7 +151,7 @@ impl Mirror {
             for region in range {
                 if leg.map.wanted(region) & L == 0 {
                     leg.map.set(region, D | L);
-                    self.made_progress = true;
+                    self.work.add(Ready::Records);
                 }
             }
         }
@@ -223,7 +230,9 @@ impl Mirror {
         let l = &mut self.legs[leg];
         let counter = if was_read { &mut l.reads } else { &mut l.data_writes };
         *counter -= 1;
-        self.made_progress |= *counter == 0 && self.proc.is_any();
+        if *counter == 0 && self.proc.is_any() {
+            self.work.add(Ready::Records);
+        }
         let op = &mut self.ops[i as usize];
         op.flying -= 1;
         if op.over {
@@ -258,7 +267,9 @@ impl Mirror {
 
     fn written(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
         self.legs[leg].wrote();
-        self.made_progress |= self.exposure.is_late; // the other one may be late alone
+        if self.exposure.is_late {
+            self.work.add(Ready::Exposure); // the other one may be late alone
+        }
         let op = &mut self.ops[i as usize];
         let (span, is_first) = (cx.now.since(op.sent), !op.parts.any(Part::Done));
         op.parts.set(leg, Part::Done);
@@ -405,7 +416,7 @@ impl Mirror {
         if error.kind != ErrorKind::Unsupported {
             for leg in self.others(self.leader).filter(|&leg| self.legs[leg].writes).collect::<Vec<_>>() {
                 range.clone().for_each(|r| self.make_stale(leg, r));
-                self.made_progress = true;
+                self.stir();
             }
         }
         if parent != ReqId::NONE {
@@ -443,13 +454,16 @@ impl Mirror {
         }
         if self.is_stale(region) {
             self.regions.remove(region);
-            // A resync that waits for a place has it now.
-            self.made_progress |=
-                !self.is_whole() && !self.has_resync_region() && self.lacking().next().is_some();
         } else {
             self.arm_clear(cx);
         }
-        self.made_progress |= !self.slot_wait.is_empty();
+        // A resync that waits for a place has it now, or may have it cleared.
+        if self.lacks_some() && !self.has_resync_region() {
+            self.work.add(Ready::Copies);
+        }
+        if !self.slot_wait.is_empty() {
+            self.work.add(Ready::Places);
+        }
     }
 
     /// An operation is over: its client hears of it, and its extent is free.
@@ -468,6 +482,9 @@ impl Mirror {
             self.locks.leave(i, &mut self.ready);
         }
         self.release_serial(i);
+        if self.proc.is_any() || self.phase != Phase::Running {
+            self.work.add(Ready::Records);
+        }
         self.free_if_back(i, cx);
     }
 

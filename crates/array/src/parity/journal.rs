@@ -10,6 +10,7 @@
 
 use super::layout::{Entry, PAGE};
 use super::piece::Phase;
+use super::work::Ready;
 use super::{Parity, Tag, bits};
 use nandu_base::{ByteLen, Content, Cx, Draft, Flags, Op, Payload, PayloadPool, Sector};
 use std::collections::VecDeque;
@@ -110,7 +111,7 @@ impl Parity {
         let Some(slot) = self.journal.free.pop() else {
             self.count.journal_waits += 1;
             self.journal.waiting.push_back(i);
-            self.made_progress = true;
+            self.work.add_each(&[Ready::Failed, Ready::Checkpoint]);
             return;
         };
         let legs = self.pieces[i as usize].legs;
@@ -122,7 +123,9 @@ impl Parity {
         for leg in bits(legs) {
             self.journal_part(i, leg, cx);
         }
-        self.made_progress |= self.journal.wants_checkpoint();
+        if self.journal.wants_checkpoint() {
+            self.work.add(Ready::Checkpoint);
+        }
     }
 
     /// Gives room in the journal to pieces that wait for it.

@@ -79,6 +79,12 @@ impl Lost {
         1 << self.bits
     }
 
+    /// Whether it names no sector, not even one that was mended.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Sectors that are lost.
     pub(super) fn len(&self) -> usize {
         self.entries.iter().filter(|e| e.state == State::Lost).count()

@@ -4,6 +4,7 @@ use super::layout::PAGE;
 use super::piece::{Answer, Kind, Phase, Piece};
 use super::{NONE, Parity, Run, SCRUB, STALL, Tag, bits};
 use crate::member::set::Set;
+use crate::member::work::Worker;
 use nandu_base::{
     Absence, Admin, AdminError, Administer, Advise, ByteLen, ByteOffset, ChildUse, Children, Cx, DeviceEvent,
     ErrorKind, Health, Limits, Machine, Maintenance, MaintenanceKind, Members, Needs, Op, OpenOptions, Peek,
@@ -60,7 +61,9 @@ impl Machine for Parity {
         let (tag, leg, index) = Tag::of(cx.requests[id].cookie);
         let answer = Answer::of(id, cx);
         let is_last = self.roster.returned(leg);
-        self.made_progress |= is_last && self.run != Run::Running || !self.legs[leg].is_in();
+        if is_last && self.run != Run::Running || !self.legs[leg].is_in() {
+            self.stir();
+        }
         match tag {
             Tag::Part => self.part_done(answer, leg, index, cx),
             Tag::Flush => self.flush_part_done(answer, leg, index, cx),
@@ -81,7 +84,7 @@ impl Machine for Parity {
             STALL => self.look_for_stalls(cx),
             _ => self.rebuild.waits = false,
         }
-        self.made_progress = true;
+        self.stir();
         self.advance(cx);
         cx.only_step()
     }

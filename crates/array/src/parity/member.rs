@@ -189,7 +189,7 @@ impl Set for Parity {
         }
         self.members.version += 1;
         self.count.legs_lost += 1;
-        self.made_progress = true;
+        self.stir();
         if self.lacking() > 1 && matches!(self.run, Run::Running | Run::Closing) {
             self.run = Run::Failed;
             cx.event(DeviceEvent::Lost);
@@ -222,7 +222,7 @@ impl Set for Parity {
     }
 
     fn stir(&mut self) {
-        self.made_progress = true;
+        self.work.add_all();
     }
 }
 
@@ -302,7 +302,7 @@ impl Parity {
 
     pub(super) fn superblock_written(&mut self, error: Option<ErrorKind>, leg: usize, cx: &mut Cx<'_>) {
         self.members.flying -= 1;
-        self.made_progress = true;
+        self.stir();
         if let Some(kind) = error {
             self.give_up(leg, kind, cx);
         }
@@ -331,7 +331,7 @@ impl Parity {
         }
         if m.settled != m.version && m.writing == m.version {
             m.settled = m.version;
-            self.made_progress = true;
+            self.stir();
             for j in std::mem::take(&mut self.held_jobs) {
                 self.finish(j, cx);
             }
@@ -349,7 +349,7 @@ impl Parity {
         if let Checkpoint::Recorded { floor } = self.members.checkpoint {
             self.members.checkpoint = Checkpoint::None;
             self.journal.release(floor);
-            self.made_progress = true;
+            self.stir();
         }
         let wanted = self.journal.wants_checkpoint() || self.rebuild_wants_checkpoint();
         let idle = self.members.checkpoint == Checkpoint::None && self.members.flying == 0;
@@ -378,7 +378,7 @@ impl Parity {
     }
 
     pub(super) fn checkpoint_flushed(&mut self, error: Option<ErrorKind>, leg: usize, cx: &mut Cx<'_>) {
-        self.made_progress = true;
+        self.stir();
         if self.opening.is_flushing() {
             return self.opening_flushed(leg, error);
         }
@@ -429,7 +429,7 @@ impl Parity {
 
     /// What a leg that waits to join has in its cache is durable: what its slots show now a cut shows too.
     pub(super) fn join_settled(&mut self, error: Option<ErrorKind>, leg: usize, cx: &mut Cx<'_>) {
-        self.made_progress = true;
+        self.stir();
         let Some(joining) = self.members.joining.as_mut().filter(|joining| joining.leg == leg) else {
             return;
         };
@@ -452,7 +452,7 @@ impl Parity {
 
     /// A leg that waits to join has shown one slot, or nothing. It may be stale or blank; one of another set is not touched.
     pub(super) fn join_seen(&mut self, leg: usize, cx: &mut Cx<'_>) {
-        self.made_progress = true;
+        self.stir();
         let Some(joining) = self.members.joining.as_mut().filter(|joining| joining.leg == leg) else {
             return;
         };
@@ -497,7 +497,7 @@ impl Parity {
     }
 
     pub(super) fn start_close(&mut self, cx: &mut Cx<'_>) {
-        self.made_progress = true;
+        self.stir();
         match self.run {
             Run::Closed => cx.closed(),
             Run::Running => (self.run, self.closing) = (Run::Closing, true),

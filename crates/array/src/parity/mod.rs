@@ -56,14 +56,16 @@ mod read;
 mod rebuild;
 mod replay;
 mod scrub;
+mod work;
 mod write;
 
 pub use config::{PLANTS, ParityConfig, STORY_PLANTS, WriteHole, kind};
 
 use crate::locks::{Locks, Pass};
 use crate::member::InitialSync;
-use crate::member::set::{Roster, Set};
+use crate::member::set::Roster;
 use crate::member::slots::Slots;
+use crate::member::work::Work;
 use config::Planted;
 use figures::Counts;
 use journal::Journal;
@@ -72,6 +74,7 @@ use lost::Written;
 use nandu_base::{BuildContext, Cx, Limits, OpenOptions, ReqId, TimerKey};
 use piece::{Job, Piece};
 use std::collections::VecDeque;
+use work::Ready;
 
 /// Marks no job, piece or slot.
 const NONE: u32 = u32::MAX;
@@ -214,8 +217,8 @@ pub struct Parity {
     /// Pieces that wait until the superblocks are right.
     held: Vec<u32>,
     locks: Locks,
-    /// Something changed that procedures or waiters look at.
-    made_progress: bool,
+    /// What events have made possible.
+    work: Work<Ready>,
     count: Counts,
 }
 
@@ -276,7 +279,7 @@ impl Parity {
             ready: VecDeque::new(),
             held: Vec::new(),
             locks: Locks::new(Pass { writes: planted.no_lock, copies: false, reads: planted.read_unlocked }),
-            made_progress: false,
+            work: Work::NONE,
             count: Counts::default(),
         }
     }
@@ -320,28 +323,6 @@ impl Parity {
         };
         self.roster.sends(leg, cx);
         cx.send(leg as u8, id);
-    }
-
-    /// Does what events have made possible, until nothing more is.
-    fn advance(&mut self, cx: &mut Cx<'_>) {
-        loop {
-            while let Some(i) = self.ready.pop_front() {
-                self.begin(i, cx);
-            }
-            if !std::mem::take(&mut self.made_progress) {
-                return;
-            }
-            self.pump_failed(cx);
-            self.pump_open(cx);
-            self.pump_superblocks(cx);
-            self.pump_checkpoint(cx);
-            self.pump_join(cx);
-            self.pump_slots(cx);
-            self.pump_rebuild(cx);
-            self.pump_scrub(cx);
-            self.tell_health(cx);
-            self.pump_close(cx);
-        }
     }
 
     fn is_idle(&self) -> bool {

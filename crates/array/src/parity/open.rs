@@ -18,7 +18,7 @@ use super::piece::FLUSH;
 use super::replay::Part;
 use super::{Parity, Run, Tag, bits};
 use crate::member::InitialSync;
-use crate::member::set::Seat;
+use crate::member::set::{Seat, Set};
 use crate::member::{self, State};
 use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Op, OpenError, ReqId, Rng};
 
@@ -104,7 +104,7 @@ impl Parity {
         self.opening.step = Step::Begin;
         self.opening.again = false;
         self.opening.tries = TRIES;
-        self.made_progress = true;
+        self.stir();
     }
 
     pub(super) fn drop_opening(&mut self, cx: &mut Cx<'_>) {
@@ -144,7 +144,7 @@ impl Parity {
         match next {
             Ok(step) => {
                 self.opening.step = step;
-                self.made_progress = true;
+                self.stir();
             }
             Err(error) => self.not_opened(error, cx),
         }
@@ -235,7 +235,7 @@ impl Parity {
     }
 
     pub(super) fn superblock_read(&mut self, id: ReqId, leg: usize, slot: u32, cx: &mut Cx<'_>) {
-        self.made_progress = true;
+        self.stir();
         let request = &cx.requests[id];
         let error = request.error;
         let bytes = error.is_none().then(|| cx.pool.bytes(request.payload, ByteLen(PAGE)));
@@ -352,7 +352,7 @@ impl Parity {
     fn serve(&mut self, cx: &mut Cx<'_>) {
         self.opening.step = Step::None;
         self.members.settled = self.members.version;
-        self.made_progress = true;
+        self.stir();
         let again = std::mem::replace(&mut self.run, Run::Running) == Run::Failed;
         if self.lacking() > 1 {
             // Legs went with the last answer.
@@ -368,7 +368,7 @@ impl Parity {
 
     fn not_opened(&mut self, error: OpenError, cx: &mut Cx<'_>) {
         self.drop_opening(cx);
-        self.made_progress = true;
+        self.stir();
         self.legs.iter_mut().for_each(|l| (l.upto, l.durable) = (OUT, OUT));
         self.roster.iter_mut().for_each(Seat::waits_no_more);
         if self.run == Run::Opening {

@@ -5,8 +5,10 @@
 //! begins or ends inside a chunk makes up to three rectangles of a row; they do not overlap and go at the same time. A rebuild and
 //! a scrub have pieces of no job.
 
+use super::work::Ready;
 use super::{NONE, Parity, Run, Tag, bits};
 use crate::locks::Claim;
+use crate::member::set::Set;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload, ReqId};
 
 /// A client's request.
@@ -284,7 +286,11 @@ impl Parity {
         }
         self.pieces[i as usize].kind = Kind::Free;
         self.free_pieces.push(i);
-        self.made_progress = true;
+        if p.job == NONE || self.run != Run::Running || !self.lost.is_empty() {
+            self.stir();
+        } else if self.journal.wants_checkpoint() {
+            self.work.add(Ready::Checkpoint);
+        }
         if p.job == NONE {
             match p.kind {
                 Kind::Scrub => self.scrub.piece = NONE,
@@ -314,6 +320,7 @@ impl Parity {
         }
         if self.is_held() && job.op != Op::Read {
             self.held_jobs.push(j);
+            self.work.add(Ready::Failed); // where the array is that
         } else {
             self.finish(j, cx);
         }

@@ -102,7 +102,6 @@ impl Parity {
         self.pieces[i as usize].legs = 1 << leg;
         self.rebuild.piece = i;
         self.claim(i, Claim::Write, cx);
-        self.made_progress = true;
     }
 
     pub(super) fn rebuild_begin(&mut self, i: u32, cx: &mut Cx<'_>) {

@@ -18,6 +18,7 @@ use super::journal::sum_of;
 use super::layout::{Entry, PAGE};
 use super::open::Step;
 use super::{Parity, Tag, bits};
+use crate::member::set::Set;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, Flags, Op, Payload, PayloadPool, ReqId};
 
 /// Headers read at once on a leg.
@@ -68,7 +69,7 @@ impl Parity {
 
     /// A header, a part of an entry or what one is made from was read, or a part was written.
     pub(super) fn open_part_done(&mut self, id: ReqId, tag: Tag, leg: usize, index: u32, cx: &mut Cx<'_>) {
-        self.made_progress = true;
+        self.stir();
         if let Some(error) = cx.requests[id].error {
             // What a part is made from is not tried again: without it the part lacks its checksum.
             if self.opening.step != Step::Make && self.once_more(id, leg, error.kind, cx) {

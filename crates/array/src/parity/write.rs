@@ -14,6 +14,7 @@
 //! 4. *Answer.* When all legs have answered and the superblocks name those that did not take it.
 
 use super::piece::{Answer, Kind, Phase, Piece};
+use super::work::Ready;
 use super::{NONE, Parity, Run, Tag, bits};
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload, ReqId};
 
@@ -70,6 +71,7 @@ impl Parity {
         let early =
             self.planted.journaled_before_out && p.phase == Phase::Reading && self.run == Run::Running;
         if self.is_held() && !early {
+            self.work.add(Ready::Failed); // where the array is that
             return self.held.push(i);
         }
         match p.phase {

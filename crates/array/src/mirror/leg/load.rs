@@ -3,6 +3,7 @@
 use super::WINDOW;
 use crate::member::set::Set;
 use crate::mirror::layout::{PAGE, Superblock, read_lost};
+use crate::mirror::work::Ready;
 use crate::mirror::{Mirror, Tag};
 use nandu_base::{ByteLen, ByteOffset, Cx, ErrorKind, Op, OpenError, ReqId};
 
@@ -58,7 +59,7 @@ impl Mirror {
         index: u32,
         cx: &mut Cx<'_>,
     ) {
-        self.made_progress = true;
+        self.work.add(Ready::Records);
         let l = &mut self.legs[leg];
         if !l.is_in() {
             return;

@@ -1,0 +1,87 @@
+//! What the array does when an event has made it possible ([`crate::member::work`]), in this order.
+
+use super::Parity;
+use crate::member::set::Set;
+use crate::member::work::{Job, Work, Worker};
+use nandu_base::Cx;
+
+/// What may be ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Ready {
+    /// What waits ends with the array that has failed.
+    Failed,
+    /// The start.
+    Open,
+    /// Superblocks, and what waits until they name the legs as they are.
+    Superblocks,
+    /// Checkpoints.
+    Checkpoint,
+    /// A leg that has come back, or enough of them for another start.
+    Join,
+    /// Pieces that wait for room in the journal.
+    Journal,
+    /// The rebuild.
+    Rebuild,
+    /// The comparison of the legs.
+    Scrub,
+    /// What is told of the health.
+    Health,
+    /// The end.
+    Close,
+}
+
+impl Job for Ready {
+    const ALL: &'static [Ready] = &[
+        Ready::Failed,
+        Ready::Open,
+        Ready::Superblocks,
+        Ready::Checkpoint,
+        Ready::Join,
+        Ready::Journal,
+        Ready::Rebuild,
+        Ready::Scrub,
+        Ready::Health,
+        Ready::Close,
+    ];
+
+    #[inline]
+    fn number(self) -> u32 {
+        self as u32
+    }
+}
+
+impl Worker for Parity {
+    type Job = Ready;
+
+    #[inline]
+    fn work(&mut self) -> &mut Work<Ready> {
+        &mut self.work
+    }
+
+    #[inline]
+    fn has_granted(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    fn begin_granted(&mut self, cx: &mut Cx<'_>) {
+        while let Some(piece) = self.ready.pop_front() {
+            self.begin(piece, cx);
+        }
+    }
+
+    fn work_off(&mut self, job: Ready, cx: &mut Cx<'_>) {
+        match job {
+            Ready::Failed => self.pump_failed(cx),
+            Ready::Open => self.pump_open(cx),
+            Ready::Superblocks => self.pump_superblocks(cx),
+            Ready::Checkpoint => self.pump_checkpoint(cx),
+            Ready::Join => self.pump_join(cx),
+            Ready::Journal => self.pump_slots(cx),
+            Ready::Rebuild => self.pump_rebuild(cx),
+            Ready::Scrub => self.pump_scrub(cx),
+            Ready::Health => self.tell_health(cx),
+            Ready::Close => self.pump_close(cx),
+        }
+    }
+}
