@@ -22,5 +22,6 @@ pub mod serve;
 pub mod stack_file;
 pub mod wall;
 
+pub use backend::FileIo;
 pub use reactor::Caps;
 pub use serve::{Ended, Event, Level, MetricsAt, Reload, Report, ServeError, ServeOptions, Stopper, serve};

@@ -719,6 +719,10 @@ pub struct ServeArgs {
     /// Maximum number of control connections
     #[arg(long, value_name = "N", default_value = "16", value_parser = connections)]
     pub max_control: u64,
+    /// Who does operations of files that may sleep: the kernel through io_uring, threads of the server, or auto: io_uring where the
+    /// kernel has it
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
+    pub io: FileIo,
     /// Disconnect clients that are silent for this long while no reply is due to them; 0 for never
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = patience)]
     pub idle_timeout: Span,
@@ -737,6 +741,17 @@ pub struct ServeArgs {
     /// Seed of the machines' random choices; without it each start has its own
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+}
+
+/// Who does operations of files that may sleep.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileIo {
+    /// io_uring where the kernel has it, threads elsewhere.
+    Auto,
+    /// The kernel, through io_uring.
+    Uring,
+    /// Threads of the server.
+    Threads,
 }
 
 /// How much the log of a server has.

@@ -1,6 +1,6 @@
 //! `nandu serve`: a stack as a real block device.
 
-use crate::args::{LogLevel, ServeArgs};
+use crate::args::{FileIo, LogLevel, ServeArgs};
 use crate::console::console;
 use crate::failure::Failure;
 use crate::format::visible;
@@ -106,6 +106,11 @@ pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
         salvage: args.salvage,
         assume_clean: args.assume_clean,
         exports: args.export,
+        file_io: match args.io {
+            FileIo::Auto => nandu_live::FileIo::Auto,
+            FileIo::Uring => nandu_live::FileIo::Uring,
+            FileIo::Threads => nandu_live::FileIo::Threads,
+        },
         read_only: args.read_only,
         caps: Caps {
             memory: args.memory,

@@ -4,13 +4,14 @@
 //! [`BlockBackend`]. The backend ends it exactly once, with a [`Done`]: at once, or later from another thread. The
 //! data is a [`ByteRegion`], the request's own buffer, so nothing is copied on the way.
 //!
-//! Two backends exist: [`mod@memory`] and [`mod@file`], which uses [`workers`]. One on io_uring has the same seam: `submit`
-//! fills the ring, `kick` enters the kernel, and completions come back through [`Completions`].
+//! Two backends exist: [`mod@memory`] and [`mod@file`]. Operations of files that may sleep are done by io_uring, in one ring for all of them, or by
+//! threads of each ([`workers`]): see [`FileIo`].
 
 pub mod candidate;
 pub mod file;
 mod file_io;
 pub mod memory;
+mod ring;
 mod syncs;
 mod twin;
 pub mod workers;
@@ -18,6 +19,7 @@ pub mod workers;
 use candidate::FileId;
 use nandu_base::bytebuf::ByteRegion;
 use nandu_base::{ByteLen, ByteOffset, ErrorKind, IoError, Op, ReqId};
+use ring::Ring;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -205,10 +207,24 @@ pub struct LegError {
     pub missing: bool,
 }
 
-/// Where other threads put the ends of requests. The reactor waits for its [`Completions::fd`].
+/// Who does the operations of files that may sleep.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum FileIo {
+    /// The kernel, through io_uring, where it lets us; threads elsewhere.
+    #[default]
+    Auto,
+    /// The kernel, through io_uring.
+    Uring,
+    /// Threads of this process.
+    Threads,
+}
+
+/// Where the ends of requests come from, whoever did them. The reactor waits for its [`Completions::fd`].
 #[derive(Debug)]
 pub struct Completions {
     done: Mutex<Vec<Done>>,
+    /// Declared before `wake`, which it writes to.
+    ring: Option<Ring>,
     wake: OwnedFd,
 }
 
@@ -219,7 +235,20 @@ impl Completions {
     /// The process has no file descriptor left.
     pub fn new() -> std::io::Result<Completions> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Completions { done: Mutex::new(Vec::new()), wake })
+        Ok(Completions { done: Mutex::new(Vec::new()), ring: None, wake })
+    }
+
+    /// Files use io_uring from here on.
+    ///
+    /// # Errors
+    /// The kernel has none that will do, or not for this process: nothing has changed.
+    pub fn use_ring(&mut self) -> std::io::Result<()> {
+        self.ring = Some(Ring::new(self.wake.as_fd())?);
+        Ok(())
+    }
+
+    fn ring(&self) -> Option<&Ring> {
+        self.ring.as_ref()
     }
 
     /// Becomes readable when there is something to take.
@@ -256,5 +285,8 @@ impl Completions {
         let mut counter = [0; 8];
         let _ = rustix::io::read(&self.wake, &mut counter); // nothing to read means nobody woke us
         into.append(&mut self.list());
+        if let Some(ring) = &self.ring {
+            ring.take(into);
+        }
     }
 }

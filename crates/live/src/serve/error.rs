@@ -52,6 +52,15 @@ pub enum ServeError {
         /// What the operating system says.
         error: io::Error,
     },
+    /// io_uring was asked for, and is not to be had.
+    #[error(
+        "io_uring: {why}; start with --io auto or threads, or see that the kernel is 5.19 or newer, that `kernel.io_uring_disabled` is 0 and \
+         that no seccomp filter forbids it"
+    )]
+    NoRing {
+        /// What the kernel says.
+        why: String,
+    },
     /// A file is there but cannot be used.
     #[error("device `{device}`: {error}")]
     Leg {
@@ -138,6 +147,7 @@ impl ServeError {
             | ServeError::NoAddress
             | ServeError::Spare { .. }
             | ServeError::Address { .. }
+            | ServeError::NoRing { .. }
             | ServeError::Leg { .. }
             | ServeError::Offer(OfferError::Export(_))
             | ServeError::NoPidFile { .. }

@@ -24,8 +24,8 @@ pub use metrics::MetricsAt;
 pub use options::{Ended, Level, Reload, Report, ServeOptions};
 pub use stop::Stopper;
 
-use crate::backend::Completions;
 use crate::backend::candidate::Undo;
+use crate::backend::{Completions, FileIo};
 use crate::listen::{self, SocketFile};
 use crate::nbd::{BlockSizes, Export};
 use crate::reactor::watchdog::{Bark, Watchdog};
@@ -55,7 +55,8 @@ pub fn serve(mut options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Resu
     let files = files(&options, &built);
     let addresses = Addresses::take(&options)?;
     let mut made = members::make(&options, &built)?;
-    let Assembled { mut reactor, missing, drives, gone, made: stores } = assemble(&options, built)?;
+    let Assembled { mut reactor, no_ring, missing, drives, gone, made: stores } = assemble(&options, built)?;
+    no_ring.into_iter().for_each(|why| report(&Report::NoRing { why }));
     reactor.keep_spares(spares);
     made.also(stores);
     for (device, what) in gone {
@@ -173,6 +174,8 @@ fn spares(options: &ServeOptions) -> Result<Vec<PathBuf>, ServeError> {
 /// A stack that is put together.
 struct Assembled {
     reactor: Reactor,
+    /// Why io_uring is done without.
+    no_ring: Option<String>,
     /// Leaves whose file or store is missing, with reasons.
     missing: Vec<(String, String)>,
     /// Where each emulated drive keeps what it holds.
@@ -185,7 +188,7 @@ struct Assembled {
 
 /// Opens the files and puts everything together.
 fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeError> {
-    let completions = Arc::new(Completions::new()?);
+    let (completions, no_ring) = completions(options, &built)?;
     let media::Media { legs, mut computed, missing, drives, gone, made } =
         media::open(options, &built, &completions)?;
     let is_emulated = |medium: &MediumSpec| !matches!(medium, MediumSpec::None | MediumSpec::Block(_));
@@ -216,7 +219,26 @@ fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeErro
     let media = legs;
     let caps = options.caps;
     let setup = Setup { graph, kinds, children, media, completions, how, caps, shares, emulated, leaves };
-    Ok(Assembled { reactor: Reactor::new(setup)?, missing, drives, gone, made })
+    Ok(Assembled { reactor: Reactor::new(setup)?, no_ring, missing, drives, gone, made })
+}
+
+/// Where the ends of requests come from, with a ring if files are to have one; and why there is none although they are.
+fn completions(
+    options: &ServeOptions,
+    built: &Built,
+) -> Result<(Arc<Completions>, Option<String>), ServeError> {
+    let mut completions = Completions::new()?;
+    let has_files =
+        built.parts.iter().any(|part| matches!(&part.medium, MediumSpec::Block(spec) if spec.path.is_some()));
+    let no_ring = match options.file_io {
+        FileIo::Auto | FileIo::Uring if has_files => completions.use_ring().err(),
+        _ => None,
+    };
+    let why = no_ring.map(|error| format!("the kernel refuses io_uring: {error}"));
+    match why {
+        Some(why) if options.file_io == FileIo::Uring => Err(ServeError::NoRing { why }),
+        why => Ok((Arc::new(completions), why)),
+    }
 }
 
 /// The sockets of a server.
