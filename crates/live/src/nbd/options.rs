@@ -4,7 +4,7 @@ use super::error::NbdError;
 use super::export::{Export, Exports};
 use super::handshake::OPTION_DATA_MAX;
 use super::reply::Form;
-use super::wire::{self, Fields, info, opt, rep};
+use super::wire::{self, Fields, info, opt, rep, transmission_flag};
 
 /// Whether sessions may start.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -183,7 +183,11 @@ impl Negotiated {
         let (name, asked) = parse_info(data).ok_or(MALFORMED)?;
         let index = exports.find(name).ok_or(NO_EXPORT)?;
         let export = &exports.all()[index];
-        put_info_export(out, option, export, self.has_chunks());
+        let mut flags = export.transmission_flags(self.has_chunks());
+        if self.form == Form::Extended && self.context == Some(index) {
+            flags |= transmission_flag::BLOCK_STATUS_PAYLOAD;
+        }
+        put_info_export(out, option, export, flags);
         if asked.name {
             put_reply(out, option, rep::INFO, &[&info::NAME.to_be_bytes(), export.name.as_bytes()]);
         }
@@ -277,10 +281,9 @@ fn parse_queries(data: &[u8], listing: bool) -> Option<(&[u8], bool)> {
     fields.is_empty().then_some((name, matches))
 }
 
-fn put_info_export(out: &mut Vec<u8>, option: u32, export: &Export, structured: bool) {
+fn put_info_export(out: &mut Vec<u8>, option: u32, export: &Export, flags: u16) {
     let size = export.size.0.to_be_bytes();
-    let flags = export.transmission_flags(structured).to_be_bytes();
-    put_reply(out, option, rep::INFO, &[&info::EXPORT.to_be_bytes(), &size, &flags]);
+    put_reply(out, option, rep::INFO, &[&info::EXPORT.to_be_bytes(), &size, &flags.to_be_bytes()]);
 }
 
 /// The three sizes; [`Exports::new`] keeps each below 2^32.
