@@ -103,6 +103,8 @@ pub mod rep {
     pub const ERR_POLICY: u32 = ERROR_BIT + 2;
     /// The option is malformed or comes at the wrong time.
     pub const ERR_INVALID: u32 = ERROR_BIT + 3;
+    /// TLS must come first.
+    pub const ERR_TLS_REQD: u32 = ERROR_BIT + 5;
     /// There is no such export.
     pub const ERR_UNKNOWN: u32 = ERROR_BIT + 6;
     /// The server is going away.

@@ -27,9 +27,10 @@ pub use stop::Stopper;
 use crate::backend::candidate::Undo;
 use crate::backend::{Completions, FileIo};
 use crate::listen::{self, SocketFile};
-use crate::nbd::{BlockSizes, Export};
+use crate::nbd::{BlockSizes, Export, Tls};
 use crate::reactor::watchdog::{Bark, Watchdog};
 use crate::reactor::{Leaves, Listener, Reactor, Setup, WIDEST_BLOCK};
+use crate::tls::Acceptor;
 use nandu_base::{ByteLen, Content, Instant, Limits, MediumSpec, OpenOptions, Span, TenantId};
 use nandu_stack::{BuildOptions, Built, BuiltPart, Graph};
 use rustix::fs::Mode;
@@ -50,12 +51,14 @@ pub fn serve(mut options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Resu
     let build = BuildOptions { seed: options.seed, planted, ..BuildOptions::default() };
     let built = options.stack.build(&build)?;
     options.pidfile.as_deref().map(stop::PidFile::check).transpose()?;
+    let tls = tls(&options)?;
     let exports = chosen_exports(&options, &built)?;
     let spares = spares(&options)?;
     let files = files(&options, &built);
     let addresses = Addresses::take(&options)?;
     let mut made = members::make(&options, &built)?;
-    let Assembled { mut reactor, no_ring, missing, drives, gone, made: stores } = assemble(&options, built)?;
+    let Assembled { mut reactor, no_ring, missing, drives, gone, made: stores } =
+        assemble(&options, built, tls)?;
     no_ring.into_iter().for_each(|why| report(&Report::NoRing { why }));
     reactor.keep_spares(spares);
     made.also(stores);
@@ -187,7 +190,11 @@ struct Assembled {
 }
 
 /// Opens the files and puts everything together.
-fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeError> {
+fn assemble(
+    options: &ServeOptions,
+    built: Built,
+    tls: (Tls, Option<Acceptor>),
+) -> Result<Assembled, ServeError> {
     let (completions, no_ring) = completions(options, &built)?;
     let media::Media { legs, mut computed, missing, drives, gone, made } =
         media::open(options, &built, &completions)?;
@@ -218,8 +225,16 @@ fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeErro
     };
     let media = legs;
     let caps = options.caps;
-    let setup = Setup { graph, kinds, children, media, completions, how, caps, shares, emulated, leaves };
+    let setup =
+        Setup { graph, kinds, children, media, completions, how, caps, shares, emulated, leaves, tls };
     Ok(Assembled { reactor: Reactor::new(setup)?, no_ring, missing, drives, gone, made })
+}
+
+/// Whether sessions are encrypted, and by whom.
+fn tls(options: &ServeOptions) -> Result<(Tls, Option<Acceptor>), ServeError> {
+    let Some(wanted) = &options.tls else { return Ok((Tls::Absent, None)) };
+    let acceptor = Acceptor::new(wanted)?;
+    Ok((if wanted.is_optional { Tls::Offered } else { Tls::Required }, Some(acceptor)))
 }
 
 /// Where the ends of requests come from, with a ring if files are to have one; and why there is none although they are.
@@ -311,9 +326,10 @@ impl Addresses {
     }
 
     /// Where an export is found: at each address.
-    fn uris(&self, export: &str) -> Vec<String> {
-        let unix = self.unix.iter().map(|path| listen::unix_uri(export, path));
-        unix.chain(self.tcp.iter().map(|&address| listen::tcp_uri(export, address))).collect()
+    fn uris(&self, export: &str, needs_tls: bool) -> Vec<String> {
+        let scheme = if needs_tls { "nbds" } else { "nbd" };
+        let unix = self.unix.iter().map(|path| listen::unix_uri(scheme, export, path));
+        unix.chain(self.tcp.iter().map(|&address| listen::tcp_uri(scheme, export, address))).collect()
     }
 }
 
@@ -364,8 +380,12 @@ impl Server<'_> {
             self.reactor.watch(stopper.fd(), Watched::Stopper as u32)?;
         }
         self.open(&exports, &missing)?;
-        let uris: Vec<String> = exports.iter().flat_map(|export| addresses.uris(&export.name)).collect();
-        for &address in addresses.tcp.iter().filter(|address| !address.ip().is_loopback()) {
+        let tls = self.options.tls.as_ref().filter(|tls| !tls.is_optional);
+        let uris = |export: &Chosen| addresses.uris(&export.name, tls.is_some());
+        let uris: Vec<String> = exports.iter().flat_map(uris).collect();
+        let knows_clients = tls.is_some_and(|tls| tls.verify_clients);
+        let is_open = |address: &std::net::SocketAddr| !address.ip().is_loopback() && !knows_clients;
+        for &address in addresses.tcp.iter().filter(|address| is_open(address)) {
             (self.report)(&Report::Exposed { address });
         }
         let offers =

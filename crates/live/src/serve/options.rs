@@ -5,6 +5,7 @@ use super::stop::Stopper;
 use crate::backend::FileIo;
 use crate::reactor::watchdog::Held;
 use crate::reactor::{Caps, LegNews, News};
+use crate::tls::TlsOptions;
 use nandu_base::{Gone, Health, Notice, OpenError, Span, TenantShare};
 use nandu_stack::Stack;
 use std::collections::BTreeSet;
@@ -27,6 +28,8 @@ pub struct ServeOptions {
     pub tcp: Option<SocketAddr>,
     /// A Unix socket for control commands ([`crate::ctl`]), made with mode 0600.
     pub control: Option<PathBuf>,
+    /// How clients reach exports by TLS; without it all is in the clear.
+    pub tls: Option<TlsOptions>,
     /// Where figures are told over HTTP.
     pub metrics: Option<MetricsAt>,
     /// A command for `sh -c` that runs while the stack is served; its end is the end of the server. It finds `uri` (of
@@ -96,6 +99,7 @@ impl ServeOptions {
             salvage: false,
             exports: Vec::new(),
             file_io: FileIo::Auto,
+            tls: None,
             read_only: false,
             stack_file: None,
             spares: Vec::new(),
