@@ -172,7 +172,8 @@ impl World {
 fn bytes_that_several_connections_write_are_as_in_an_array_of_bytes() {
     let cached = export("top", &format!("{BACK}{FILE}"));
     let stacks = [direct(), mirror(), integrity(), cached];
-    let ways = [FileIo::Threads, FileIo::Auto];
+    let uring = if have_ring() { FileIo::Uring } else { FileIo::Auto };
+    let ways = [FileIo::Threads, FileIo::Auto, uring];
     for (seed, (stack, file_io)) in stacks.iter().flat_map(|stack| ways.map(|way| (stack, way))).enumerate() {
         println!("seed {seed}, {file_io:?}\n{stack}");
         let dir = dir();

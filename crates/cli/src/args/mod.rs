@@ -734,8 +734,8 @@ pub struct ServeArgs {
     /// Clients must show a certificate that an authority in ca-cert.pem of that folder has signed
     #[arg(long, requires = "tls_certificates")]
     pub tls_verify_peer: bool,
-    /// Who does operations of files that may sleep: the kernel through io_uring, threads of the server, or auto: io_uring where the
-    /// kernel has it
+    /// Who does operations of files that may sleep: the kernel through io_uring (`uring`), `threads` of the server, or `auto`: threads
+    /// write, and io_uring does the rest where the kernel has it
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub io: FileIo,
     /// Disconnect clients that are silent for this long while no reply is due to them; 0 for never
@@ -770,7 +770,7 @@ pub enum TlsMode {
 /// Who does operations of files that may sleep.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileIo {
-    /// io_uring where the kernel has it, threads elsewhere.
+    /// Threads write, and io_uring does the rest where the kernel has it.
     Auto,
     /// The kernel, through io_uring.
     Uring,

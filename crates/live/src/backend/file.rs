@@ -1,8 +1,8 @@
 //! A medium in a file or block device.
 //!
 //! The file is locked for exclusive use (`flock`) as long as it is open. With `direct` it bypasses the page cache. Reads
-//! that the page cache can serve are served at once, without a thread; everything else goes to [`super::ring`], or where the kernel has no
-//! io_uring for us to [`super::workers`]. Changes of a leg that moves always go to threads, for they wait for each other.
+//! that the page cache can serve are served at once, without a thread; everything else goes to [`super::ring`] or to
+//! [`super::workers`], as [`super::FileIo`] says. Changes of a leg that moves always go to threads, for they wait for each other.
 //!
 //! *The only leg* of a stack has its plain writes done by the reactor itself ([`FileBackend::alone`]), which saves two
 //! changes of thread: while it sleeps there is nothing else to serve but what other clients find in the cache. A write
@@ -155,7 +155,7 @@ impl BlockBackend for FileBackend {
             (Some(result), _) => done.push(Done { node: self.node, id: io.id, result }),
             (None, Some(file)) => {
                 let (file, token) = (Arc::clone(file), Arc::clone(&self.token));
-                match self.completions.ring() {
+                match self.completions.ring_for(&io) {
                     Some(ring) if !is_for_two => ring.stage(Task::new(self.node, io, file, token)),
                     _ => self.workers.stage(Job { io, file, twin: self.twin.clone(), _token: token }),
                 }

@@ -210,7 +210,7 @@ pub struct LegError {
 /// Who does the operations of files that may sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum FileIo {
-    /// The kernel, through io_uring, where it lets us; threads elsewhere.
+    /// What was measured to be quicker: threads of this process write, and the kernel does the rest through io_uring, where it lets us.
     #[default]
     Auto,
     /// The kernel, through io_uring.
@@ -225,6 +225,8 @@ pub struct Completions {
     done: Mutex<Vec<Done>>,
     /// Declared before `wake`, which it writes to.
     ring: Option<Ring>,
+    /// What is written goes there too.
+    ring_writes: bool,
     wake: OwnedFd,
 }
 
@@ -235,20 +237,29 @@ impl Completions {
     /// The process has no file descriptor left.
     pub fn new() -> std::io::Result<Completions> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Completions { done: Mutex::new(Vec::new()), ring: None, wake })
+        Ok(Completions { done: Mutex::new(Vec::new()), ring: None, ring_writes: false, wake })
     }
 
-    /// Files use io_uring from here on.
+    /// Files use io_uring from here on, as far as `file_io` says.
     ///
     /// # Errors
     /// The kernel has none that will do, or not for this process: nothing has changed.
-    pub fn use_ring(&mut self) -> std::io::Result<()> {
-        self.ring = Some(Ring::new(self.wake.as_fd())?);
+    pub fn use_ring(&mut self, file_io: FileIo) -> std::io::Result<()> {
+        if file_io != FileIo::Threads {
+            self.ring = Some(Ring::new(self.wake.as_fd())?);
+            self.ring_writes = file_io == FileIo::Uring;
+        }
         Ok(())
     }
 
     fn ring(&self) -> Option<&Ring> {
         self.ring.as_ref()
+    }
+
+    /// The ring, if it does such a request.
+    fn ring_for(&self, io: &BlockIo) -> Option<&Ring> {
+        let is_write = io.op == Op::Write && io.data.is_some();
+        self.ring.as_ref().filter(|_| self.ring_writes || !is_write)
     }
 
     /// Becomes readable when there is something to take.

@@ -245,10 +245,7 @@ fn completions(
     let mut completions = Completions::new()?;
     let has_files =
         built.parts.iter().any(|part| matches!(&part.medium, MediumSpec::Block(spec) if spec.path.is_some()));
-    let no_ring = match options.file_io {
-        FileIo::Auto | FileIo::Uring if has_files => completions.use_ring().err(),
-        _ => None,
-    };
+    let no_ring = if has_files { completions.use_ring(options.file_io).err() } else { None };
     let why = no_ring.map(|error| format!("the kernel refuses io_uring: {error}"));
     match why {
         Some(why) if options.file_io == FileIo::Uring => Err(ServeError::NoRing { why }),
