@@ -150,7 +150,7 @@ fn entry(task: &mut Task) -> Entry {
             let flags = if task.io.fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
             opcode::Write::new(fd, from.as_ptr(), len as u32).offset(at).rw_flags(flags.bits() as i32).build()
         }
-        (Step::Transfer, None) => unreachable!("what has no data is no transfer"),
+        (Step::Transfer, None) => unreachable!("what has no data is not transferred"),
         (Step::Zeros, _) => {
             let len = (task.io.len.0 - task.at).min(ZEROS as u64);
             opcode::Write::new(fd, zeros(), len as u32).offset(at).build()
