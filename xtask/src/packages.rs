@@ -28,7 +28,9 @@ const UNLICENSED: [&str; 2] = ["Unlicense", "0BSD"];
 
 /// Looks at every package.
 pub fn check() -> End {
-    let mut metadata = command("cargo metadata --format-version 1 --offline --locked --filter-platform");
+    let mut metadata = command(
+        "cargo metadata --format-version 1 --offline --locked --features nandu-cli/tls --filter-platform",
+    );
     let output = match metadata.arg(host()).output() {
         Ok(output) if output.status.success() => output,
         Ok(output) => return End::Failed(String::from_utf8_lossy(&output.stderr).trim().into()),
@@ -140,7 +142,8 @@ pub fn advisories() -> End {
 }
 
 /// The platform at hand: packages of others are not here to be read.
-fn host() -> String {
+/// The target of the compiler at hand.
+pub fn host() -> String {
     let version = command("rustc --version --verbose").output();
     let text = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     text.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default().into()

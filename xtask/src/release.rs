@@ -9,12 +9,15 @@
 
 use crate::files::{copy, list, read, write};
 use crate::json::{Json, parse};
+use crate::packages::host;
 use crate::steps::{End, Steps, command, has, release_build, released, root, run, target_dir};
 use crate::tools::{MATURIN, environment};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+/// What is published offers TLS.
+const WITH_TLS: [&str; 2] = ["--features", "tls"];
 /// Where a binary runs that needs no library of the system.
 const STATIC: &str = "x86_64-unknown-linux-musl";
 
@@ -114,7 +117,7 @@ fn static_binary(out: &Path) -> End {
         return End::Skipped("musl-gcc is not installed (Debian: musl-tools)".into());
     }
     let mut build = command("cargo build --quiet --locked --profile dist --package nandu-cli --target");
-    build.arg(STATIC).env("CARGO_TARGET_DIR", target_dir());
+    build.arg(STATIC).args(WITH_TLS).env("CARGO_TARGET_DIR", target_dir());
     run(build).and(|| copy(&target_dir().join(STATIC).join("dist/nandu"), &out.join("nandu")).into())
 }
 
@@ -131,7 +134,9 @@ pub fn deb(words: &[&str]) -> Result<ExitCode, String> {
     }
     let mut steps = Steps::new(false, None);
     if builds {
-        steps.step("the program as it is released", || run(release_build()));
+        let mut build = release_build();
+        build.args(WITH_TLS);
+        steps.step("the program as it is released", || run(build));
     }
     steps.step("licences of dependencies", || licences(&out).into());
     steps.step("unit of the service manager", unit);
@@ -361,15 +366,21 @@ fn is_whole(package: &Path) -> Result<(), String> {
 
 /// Packages that the binary is made of, as `cargo metadata` has them.
 fn parts() -> Result<Vec<Json>, String> {
-    let tree = said(command(
+    let mut tree = command(
         "cargo tree --package nandu-cli --edges normal,build --prefix none --format {p} --locked --offline",
-    ))?;
+    );
+    tree.args(WITH_TLS);
+    let tree = said(tree)?;
     let names = |line: &str| {
         let mut words = line.split_whitespace();
         Some(format!("{} {}", words.next()?, words.next()?.strip_prefix('v')?))
     };
     let used: std::collections::BTreeSet<String> = tree.lines().filter_map(names).collect();
-    let metadata = parse(&said(command("cargo metadata --format-version 1 --offline --locked"))?)?;
+    let mut metadata = command(
+        "cargo metadata --format-version 1 --offline --locked --features nandu-cli/tls --filter-platform",
+    );
+    metadata.arg(host());
+    let metadata = parse(&said(metadata)?)?;
     let full = |package: &Json| format!("{} {}", package.get("name").text(), package.get("version").text());
     let mut parts: Vec<Json> = metadata
         .get("packages")
@@ -469,7 +480,11 @@ fn same_bytes(out: &Path) -> End {
         let maps = [format!("{}=/nandu", clone.display()), format!("{}=/cargo", home.display())];
         let flags: Vec<String> = maps.iter().map(|map| format!("--remap-path-prefix={map}")).collect();
         let c_flags: Vec<String> = maps.iter().map(|map| format!("-ffile-prefix-map={map}")).collect();
-        build.current_dir(&clone).env("CARGO_HOME", &home).env("CARGO_TARGET_DIR", clone.join("target"));
+        build
+            .args(WITH_TLS)
+            .current_dir(&clone)
+            .env("CARGO_HOME", &home)
+            .env("CARGO_TARGET_DIR", clone.join("target"));
         build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")).env("CFLAGS", c_flags.join(" "));
         if let End::Failed(why) = run(build) {
             return End::Failed(why);

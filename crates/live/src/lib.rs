@@ -20,7 +20,10 @@ pub mod probe;
 pub mod reactor;
 pub mod serve;
 pub mod stack_file;
+mod tls;
 pub mod wall;
 
+pub use backend::FileIo;
 pub use reactor::Caps;
 pub use serve::{Ended, Event, Level, MetricsAt, Reload, Report, ServeError, ServeOptions, Stopper, serve};
+pub use tls::{TlsError, TlsOptions};

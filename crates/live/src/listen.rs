@@ -54,13 +54,13 @@ pub(crate) fn tcp(address: SocketAddr) -> io::Result<(Listener, SocketAddr)> {
 }
 
 /// The URI of an export at a Unix socket.
-pub fn unix_uri(export: &str, socket: &Path) -> String {
-    format!("nbd+unix:///{}?socket={}", escape(export, ""), escape(&socket.display().to_string(), "/"))
+pub fn unix_uri(scheme: &str, export: &str, socket: &Path) -> String {
+    format!("{scheme}+unix:///{}?socket={}", escape(export, ""), escape(&socket.display().to_string(), "/"))
 }
 
 /// The URI of an export at a TCP address.
-pub fn tcp_uri(export: &str, address: SocketAddr) -> String {
-    format!("nbd://{address}/{}", escape(export, ""))
+pub fn tcp_uri(scheme: &str, export: &str, address: SocketAddr) -> String {
+    format!("{scheme}://{address}/{}", escape(export, ""))
 }
 
 /// Percent-encodes what RFC 3986 does not leave as it is, except for `allowed`.
@@ -81,9 +81,12 @@ mod tests {
 
     #[test]
     fn uris_escape_what_they_must() {
-        assert_eq!(unix_uri("data", Path::new("/tmp/a b.sock")), "nbd+unix:///data?socket=/tmp/a%20b.sock");
+        assert_eq!(
+            unix_uri("nbd", "data", Path::new("/tmp/a b.sock")),
+            "nbd+unix:///data?socket=/tmp/a%20b.sock"
+        );
         let address = "127.0.0.1:10809".parse().expect("an address");
-        assert_eq!(tcp_uri("a/ü", address), "nbd://127.0.0.1:10809/a%2F%C3%BC");
+        assert_eq!(tcp_uri("nbds", "a/ü", address), "nbds://127.0.0.1:10809/a%2F%C3%BC");
     }
 
     #[test]

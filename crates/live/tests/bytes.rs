@@ -6,9 +6,10 @@ mod common;
 
 use common::client::Client;
 use common::process::{Process, be_a_server, have, run};
-use common::{Served, options};
+use common::{FILE_IO, Served, have_ring, options};
 use nandu_base::Rng;
 use nandu_live::nbd::wire::{cmd, cmd_flag};
+use nandu_live::{FileIo, ServeOptions};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -170,10 +171,13 @@ impl World {
 #[test]
 fn bytes_that_several_connections_write_are_as_in_an_array_of_bytes() {
     let cached = export("top", &format!("{BACK}{FILE}"));
-    for (seed, stack) in [direct(), mirror(), integrity(), cached].iter().enumerate() {
-        println!("seed {seed}\n{stack}");
+    let stacks = [direct(), mirror(), integrity(), cached];
+    let uring = if have_ring() { FileIo::Uring } else { FileIo::Auto };
+    let ways = [FileIo::Threads, FileIo::Auto, uring];
+    for (seed, (stack, file_io)) in stacks.iter().flat_map(|stack| ways.map(|way| (stack, way))).enumerate() {
+        println!("seed {seed}, {file_io:?}\n{stack}");
         let dir = dir();
-        let served = Served::start(options(stack, dir.path()));
+        let served = Served::start(ServeOptions { file_io, ..options(stack, dir.path()) });
         let mut world = World::new(&served, seed as u64);
         world.run();
         for client in world.clients {
@@ -186,8 +190,19 @@ fn bytes_that_several_connections_write_are_as_in_an_array_of_bytes() {
 /// Nothing but FUA or a flush brings it out of the memory of a cache.
 #[test]
 fn bytes_that_were_flushed_outlive_the_process() {
-    let (dir, stack) = (dir(), export("top", &format!("{BACK}{FILE}")));
-    let process = Process::start(&stack, dir.path());
+    let cached = export("top", &format!("{BACK}{FILE}"));
+    for (stack, file_io) in
+        [(&cached, "threads"), (&cached, "uring"), (&mirror(), "threads"), (&mirror(), "uring")]
+    {
+        if file_io == "threads" || have_ring() {
+            flushed_bytes_outlive_the_process(stack, file_io);
+        }
+    }
+}
+
+fn flushed_bytes_outlive_the_process(stack: &str, file_io: &str) {
+    let dir = dir();
+    let process = Process::start_env(stack, dir.path(), &[(FILE_IO, file_io)]);
     let mut client = Client::connect(&process.socket, "data");
     client.write(0, &[1; 8192]);
     client.flush();
@@ -197,7 +212,7 @@ fn bytes_that_were_flushed_outlive_the_process() {
     client.flush();
     client.write(0, &[4; 1]);
     process.kill();
-    let process = Process::start(&stack, dir.path());
+    let process = Process::start_env(stack, dir.path(), &[(FILE_IO, file_io)]);
     let mut client = Client::connect(&process.socket, "data");
     let found = client.read(0, 8192);
     let wanted = |at| match at {

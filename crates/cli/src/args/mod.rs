@@ -719,6 +719,25 @@ pub struct ServeArgs {
     /// Maximum number of control connections
     #[arg(long, value_name = "N", default_value = "16", value_parser = connections)]
     pub max_control: u64,
+    /// Encrypt connections, with server-cert.pem and server-key.pem of this folder
+    #[arg(long, value_name = "DIR")]
+    pub tls_certificates: Option<PathBuf>,
+    /// Clients must use TLS (`require`), or may (`on`)
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "require",
+        hide_possible_values = true,
+        requires = "tls_certificates"
+    )]
+    pub tls: TlsMode,
+    /// Clients must show a certificate that an authority in ca-cert.pem of that folder has signed
+    #[arg(long, requires = "tls_certificates")]
+    pub tls_verify_peer: bool,
+    /// Who does operations of files that may sleep: the kernel through io_uring (`uring`), `threads` of the server, or `auto`: threads
+    /// write, and io_uring does the rest where the kernel has it
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
+    pub io: FileIo,
     /// Disconnect clients that are silent for this long while no reply is due to them; 0 for never
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = patience)]
     pub idle_timeout: Span,
@@ -737,6 +756,26 @@ pub struct ServeArgs {
     /// Seed of the machines' random choices; without it each start has its own
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+}
+
+/// Whether clients must use TLS.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TlsMode {
+    /// They must.
+    Require,
+    /// They may.
+    On,
+}
+
+/// Who does operations of files that may sleep.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileIo {
+    /// Threads write, and io_uring does the rest where the kernel has it.
+    Auto,
+    /// The kernel, through io_uring.
+    Uring,
+    /// Threads of the server.
+    Threads,
 }
 
 /// How much the log of a server has.

@@ -1,12 +1,12 @@
 //! `nandu serve`: a stack as a real block device.
 
-use crate::args::{LogLevel, ServeArgs};
+use crate::args::{FileIo, LogLevel, ServeArgs, TlsMode};
 use crate::console::console;
 use crate::failure::Failure;
 use crate::format::visible;
 use crate::open::{Opened, open};
 use crate::output;
-use nandu_live::{Caps, Level, Reload, Report, ServeError, ServeOptions};
+use nandu_live::{Caps, Level, Reload, Report, ServeError, ServeOptions, TlsOptions};
 use std::fs::File;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -106,6 +106,16 @@ pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
         salvage: args.salvage,
         assume_clean: args.assume_clean,
         exports: args.export,
+        file_io: match args.io {
+            FileIo::Auto => nandu_live::FileIo::Auto,
+            FileIo::Uring => nandu_live::FileIo::Uring,
+            FileIo::Threads => nandu_live::FileIo::Threads,
+        },
+        tls: args.tls_certificates.map(|certificates| TlsOptions {
+            certificates,
+            is_optional: args.tls == TlsMode::On,
+            verify_clients: args.tls_verify_peer,
+        }),
         read_only: args.read_only,
         caps: Caps {
             memory: args.memory,

@@ -1,7 +1,8 @@
 //! A medium in a file or block device.
 //!
 //! The file is locked for exclusive use (`flock`) as long as it is open. With `direct` it bypasses the page cache. Reads
-//! that the page cache can serve are served at once, without a thread; everything else goes to [`super::workers`].
+//! that the page cache can serve are served at once, without a thread; everything else goes to [`super::ring`] or to
+//! [`super::workers`], as [`super::FileIo`] says. Changes of a leg that moves always go to threads, for they wait for each other.
 //!
 //! *The only leg* of a stack has its plain writes done by the reactor itself ([`FileBackend::alone`]), which saves two
 //! changes of thread: while it sleeps there is nothing else to serve but what other clients find in the cache. A write
@@ -17,6 +18,7 @@
 
 use super::candidate::{Candidate, FileId, Undo, look, look_at_return};
 use super::file_io::OpenFile;
+use super::ring::{Ring, Task};
 use super::twin::Twin;
 use super::workers::{Job, Workers};
 use super::{BlockBackend, BlockIo, Completions, Done, Failure, LegError, Look, LookJob, Tell};
@@ -26,7 +28,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind as Kind, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -58,6 +60,7 @@ pub struct FileBackend {
     /// `None` after a reopening that failed.
     file: Option<Arc<OpenFile>>,
     workers: Workers,
+    completions: Arc<Completions>,
     /// The file to which it moves.
     twin: Option<Arc<Twin>>,
     /// What is under way since it began to move, or since it was opened, holds this.
@@ -117,7 +120,7 @@ impl FileBackend {
     pub fn absent(node: u32, spec: &BlockSpec, base: &Path, completions: Arc<Completions>) -> FileBackend {
         let path = base.join(spec.path.as_deref().unwrap_or_default());
         let threads = if spec.direct { DIRECT_THREADS } else { BUFFERED_THREADS };
-        let workers = Workers::new(node, threads, completions);
+        let workers = Workers::new(node, threads, Arc::clone(&completions));
         FileBackend {
             node,
             base: base.into(),
@@ -129,6 +132,7 @@ impl FileBackend {
             direct: spec.direct,
             file: None,
             workers,
+            completions,
             twin: None,
             token: Arc::default(),
             alone: false,
@@ -150,8 +154,11 @@ impl BlockBackend for FileBackend {
         match (now, &self.file) {
             (Some(result), _) => done.push(Done { node: self.node, id: io.id, result }),
             (None, Some(file)) => {
-                let (file, twin, token) = (Arc::clone(file), self.twin.clone(), Arc::clone(&self.token));
-                self.workers.stage(Job { io, file, twin, _token: token });
+                let (file, token) = (Arc::clone(file), Arc::clone(&self.token));
+                match self.completions.ring_for(&io) {
+                    Some(ring) if !is_for_two => ring.stage(Task::new(self.node, io, file, token)),
+                    _ => self.workers.stage(Job { io, file, twin: self.twin.clone(), _token: token }),
+                }
             }
             (None, None) => unreachable!("a leaf without a file answers at once"),
         }
@@ -159,6 +166,9 @@ impl BlockBackend for FileBackend {
 
     fn kick(&mut self) {
         self.workers.kick();
+        if self.completions.ring().is_some_and(Ring::submit) {
+            self.completions.wake();
+        }
     }
 
     fn sync_now(&mut self) -> Result<(), i32> {
@@ -170,7 +180,7 @@ impl BlockBackend for FileBackend {
 
     fn give_up(&mut self) {
         if let Some(file) = &self.file {
-            file.given_up.store(true, Ordering::Release);
+            file.give_up();
         }
     }
 

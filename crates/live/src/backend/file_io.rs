@@ -9,7 +9,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwrite, pwritev2};
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,15 +24,15 @@ pub(super) struct OpenFile {
     fd: OwnedFd,
     direct: bool,
     /// Everything that has not begun fails.
-    pub given_up: AtomicBool,
+    given_up: AtomicBool,
     /// The file system writes to its cache without sleeping, as far as is known.
     nowait_writes: AtomicBool,
-    syncs: Syncs,
+    pub syncs: Syncs,
 }
 
 /// What an errno means depends on what was tried.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tried {
+pub(super) enum Tried {
     Read,
     Write,
     Sync,
@@ -89,6 +89,11 @@ impl OpenFile {
 
     pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
+    }
+
+    /// Fails what has not begun, and all that comes later.
+    pub fn give_up(&self) {
+        self.given_up.store(true, Ordering::Release);
     }
 
     /// Serves a plain write to the page cache, which may sleep after all.
@@ -187,13 +192,10 @@ impl OpenFile {
             (Op::Write | Op::WriteZeroes, _) => self.clear(io, FallocateFlags::ZERO_RANGE),
             (Op::Trim, _) => self.clear(io, FallocateFlags::PUNCH_HOLE),
             (Op::Flush, _) => self.sync(io),
-            (Op::Reset, _) => {
-                let error = IoError { kind: ErrorKind::Unsupported, at: ByteLen::ZERO, len: io.len };
-                Err(Failure { error, device: false, errno: 0 })
-            }
+            (Op::Reset, _) => Err(unsupported(io)),
         };
         if matches!(result, Err(failure) if failure.device) {
-            self.given_up.store(true, Ordering::Release);
+            self.give_up();
         }
         result
     }
@@ -296,6 +298,12 @@ impl OpenFile {
     }
 }
 
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 impl Drop for OpenFile {
     fn drop(&mut self) {
         // A child process that has just begun has the file too, and with it the lock, until it is what it was started to be.
@@ -303,8 +311,14 @@ impl Drop for OpenFile {
     }
 }
 
+/// A file knows no such request.
+pub(super) fn unsupported(io: &BlockIo) -> Failure {
+    let error = IoError { kind: ErrorKind::Unsupported, at: ByteLen::ZERO, len: io.len };
+    Failure { error, device: false, errno: 0 }
+}
+
 /// What `errno` after `at` bytes means to the layers above.
-fn failure(io: &BlockIo, at: usize, errno: Errno, tried: Tried) -> Failure {
+pub(super) fn failure(io: &BlockIo, at: usize, errno: Errno, tried: Tried) -> Failure {
     let gone = matches!(errno, Errno::NXIO | Errno::NODEV | Errno::BADF | Errno::SHUTDOWN | Errno::STALE);
     let kind = match (errno, tried) {
         _ if gone => ErrorKind::Gone,

@@ -4,13 +4,14 @@
 //! [`BlockBackend`]. The backend ends it exactly once, with a [`Done`]: at once, or later from another thread. The
 //! data is a [`ByteRegion`], the request's own buffer, so nothing is copied on the way.
 //!
-//! Two backends exist: [`mod@memory`] and [`mod@file`], which uses [`workers`]. One on io_uring has the same seam: `submit`
-//! fills the ring, `kick` enters the kernel, and completions come back through [`Completions`].
+//! Two backends exist: [`mod@memory`] and [`mod@file`]. Operations of files that may sleep are done by io_uring, in one ring for all of them, or by
+//! threads of each ([`workers`]): see [`FileIo`].
 
 pub mod candidate;
 pub mod file;
 mod file_io;
 pub mod memory;
+mod ring;
 mod syncs;
 mod twin;
 pub mod workers;
@@ -18,6 +19,7 @@ pub mod workers;
 use candidate::FileId;
 use nandu_base::bytebuf::ByteRegion;
 use nandu_base::{ByteLen, ByteOffset, ErrorKind, IoError, Op, ReqId};
+use ring::Ring;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -205,10 +207,26 @@ pub struct LegError {
     pub missing: bool,
 }
 
-/// Where other threads put the ends of requests. The reactor waits for its [`Completions::fd`].
+/// Who does the operations of files that may sleep.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum FileIo {
+    /// What was measured to be quicker: threads of this process write, and the kernel does the rest through io_uring, where it lets us.
+    #[default]
+    Auto,
+    /// The kernel, through io_uring.
+    Uring,
+    /// Threads of this process.
+    Threads,
+}
+
+/// Where the ends of requests come from, whoever did them. The reactor waits for its [`Completions::fd`].
 #[derive(Debug)]
 pub struct Completions {
     done: Mutex<Vec<Done>>,
+    /// Declared before `wake`, which it writes to.
+    ring: Option<Ring>,
+    /// What is written goes there too.
+    ring_writes: bool,
     wake: OwnedFd,
 }
 
@@ -219,7 +237,29 @@ impl Completions {
     /// The process has no file descriptor left.
     pub fn new() -> std::io::Result<Completions> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Completions { done: Mutex::new(Vec::new()), wake })
+        Ok(Completions { done: Mutex::new(Vec::new()), ring: None, ring_writes: false, wake })
+    }
+
+    /// Files use io_uring from here on, as far as `file_io` says.
+    ///
+    /// # Errors
+    /// The kernel has none that will do, or not for this process: nothing has changed.
+    pub fn use_ring(&mut self, file_io: FileIo) -> std::io::Result<()> {
+        if file_io != FileIo::Threads {
+            self.ring = Some(Ring::new(self.wake.as_fd())?);
+            self.ring_writes = file_io == FileIo::Uring;
+        }
+        Ok(())
+    }
+
+    fn ring(&self) -> Option<&Ring> {
+        self.ring.as_ref()
+    }
+
+    /// The ring, if it does such a request.
+    fn ring_for(&self, io: &BlockIo) -> Option<&Ring> {
+        let is_write = io.op == Op::Write && io.data.is_some();
+        self.ring.as_ref().filter(|_| self.ring_writes || !is_write)
     }
 
     /// Becomes readable when there is something to take.
@@ -256,5 +296,8 @@ impl Completions {
         let mut counter = [0; 8];
         let _ = rustix::io::read(&self.wake, &mut counter); // nothing to read means nobody woke us
         into.append(&mut self.list());
+        if let Some(ring) = &self.ring {
+            ring.take(into);
+        }
     }
 }

@@ -1,9 +1,9 @@
-//! Syncs of one file from several threads.
+//! Syncs of one file that go on beside each other.
 //!
 //! The kernel tells an error of writing back once for each open file: of two syncs that wait for the same page one gets the error, and the other one
 //! hears that all is well. So a sync that has succeeded waits for those that were under way when it ended, and fails if one of them did.
 //!
-//! Cost: a lock before and one after each sync; nobody waits for a sync that began later.
+//! Cost: a lock before and two after each sync; nobody waits for a sync that began later.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +14,16 @@ struct Turns {
     /// One has failed: no later one is believed.
     failed: bool,
 }
+
+impl Turns {
+    fn verdict(&self, last: Turn) -> Option<bool> {
+        (!self.under_way.iter().any(|&other| other <= last.0)).then_some(!self.failed)
+    }
+}
+
+/// A sync, by its place among those of its file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Turn(u64);
 
 /// The syncs of an open file.
 #[derive(Debug, Default)]
@@ -32,24 +42,40 @@ impl Syncs {
     /// # Errors
     /// The error of `sync`.
     pub fn run<E>(&self, sync: impl FnOnce() -> Result<(), E>) -> Result<bool, E> {
-        let turn = {
-            let mut turns = self.turns();
-            turns.next += 1;
-            let turn = turns.next;
-            turns.under_way.push(turn);
-            turn
-        };
+        let turn = self.begin();
         let result = sync();
-        let mut turns = self.turns();
-        turns.failed |= result.is_err();
-        turns.under_way.retain(|&other| other != turn);
-        self.ended.notify_all();
+        let last = self.end(turn, result.is_err());
         result?;
-        let last = turns.next;
-        while turns.under_way.iter().any(|&other| other <= last) {
-            turns = self.ended.wait(turns).unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.turns();
+        loop {
+            match turns.verdict(last) {
+                Some(is_durable) => return Ok(is_durable),
+                None => turns = self.ended.wait(turns).unwrap_or_else(PoisonError::into_inner),
+            }
         }
-        Ok(!turns.failed)
+    }
+
+    /// A sync begins.
+    pub fn begin(&self) -> Turn {
+        let mut turns = self.turns();
+        turns.next += 1;
+        let turn = turns.next;
+        turns.under_way.push(turn);
+        Turn(turn)
+    }
+
+    /// It has ended. One that has succeeded waits for the [`Syncs::verdict`] of those up to what is returned.
+    pub fn end(&self, turn: Turn, is_failed: bool) -> Turn {
+        let mut turns = self.turns();
+        turns.failed |= is_failed;
+        turns.under_way.retain(|&other| other != turn.0);
+        self.ended.notify_all();
+        Turn(turns.next)
+    }
+
+    /// Whether a sync that has succeeded is to be believed; `None` as long as one up to `last` is under way.
+    pub fn verdict(&self, last: Turn) -> Option<bool> {
+        self.turns().verdict(last)
     }
 }
 

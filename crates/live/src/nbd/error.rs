@@ -72,6 +72,15 @@ pub enum NbdError {
         /// Why.
         why: String,
     },
+    /// `NBD_OPT_EXPORT_NAME` came before TLS, which this server requires. This option has no error reply.
+    #[error("it does not use TLS, which this server requires")]
+    TlsRequired,
+    /// TLS with the peer failed. The codec itself has none.
+    #[error("TLS fails: {why}")]
+    Tls {
+        /// Why.
+        why: String,
+    },
     /// The stream ended without `NBD_CMD_DISC` or `NBD_OPT_ABORT`.
     #[error("the peer hung up {}", if *.mid_message { "in the middle of a message" } else { "without saying good-bye" })]
     HungUp {
@@ -90,6 +99,8 @@ impl NbdError {
             | NbdError::PayloadTooLong { .. }
             | NbdError::ExportNameExtended
             | NbdError::ExportNameTooLong { .. }
+            | NbdError::TlsRequired
+            | NbdError::Tls { .. }
             | NbdError::HungUp { .. } => Fault::Peer,
             NbdError::UnknownExport { .. } => Fault::Unsupported,
             NbdError::ShuttingDown | NbdError::TurnedAway { .. } => Fault::Server,

@@ -8,7 +8,7 @@
 
 use super::error::NbdError;
 use super::export::Exports;
-use super::options::{Answer, Door, Negotiated};
+use super::options::{Answer, Door, Negotiated, Tls};
 use super::wire::{self, client_flag, handshake_flag, opt};
 
 /// Longest option data that is kept, in bytes: a name and a handful of queries, each of the longest kind. A longer
@@ -66,6 +66,11 @@ impl Handshake {
             data: Vec::new(),
             negotiated: Negotiated::default(),
         }
+    }
+
+    /// Whether sessions are encrypted.
+    pub(super) fn set_tls(&mut self, tls: Tls) {
+        self.negotiated.tls = tls;
     }
 
     /// Whether a message is incomplete.

@@ -52,6 +52,7 @@ pub mod wire;
 pub use error::{Errno, Fault, NbdError};
 pub use export::{BlockSizes, Export, ExportError, ExportProblem, Exports};
 pub use handshake::OPTION_DATA_MAX;
+pub use options::Tls;
 pub use reply::{Head, MESSAGE_MAX, Place, Replies, Structured};
 pub use server::{Event, Server, Session, Step};
 pub use status::{Allocation, EXTENDED_EXTENTS_MAX, EXTENTS_MAX, StatusReply};

@@ -4,7 +4,7 @@ use super::error::NbdError;
 use super::export::{Export, Exports};
 use super::handshake::OPTION_DATA_MAX;
 use super::reply::Form;
-use super::wire::{self, Fields, info, opt, rep};
+use super::wire::{self, Fields, info, opt, rep, transmission_flag};
 
 /// Whether sessions may start.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,11 +17,25 @@ pub(super) enum Door {
     Shut(String),
 }
 
+/// Whether a session is encrypted ("TLS": the modes NOTLS, SELECTIVETLS for all exports alike, FORCEDTLS).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Tls {
+    /// It cannot be.
+    #[default]
+    Absent,
+    /// If the client wants it.
+    Offered,
+    /// It must be: nothing is said of exports before.
+    Required,
+}
+
 /// What an answered option means for the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
     /// The handshake goes on.
     GoesOn,
+    /// It goes on behind TLS.
+    StartsTls,
     /// The transmission phase starts, on this export.
     Starts(Start),
     /// The client said good-bye and may hang up.
@@ -44,6 +58,9 @@ pub(super) struct Start {
 pub(super) struct Negotiated {
     /// The answer to `NBD_OPT_EXPORT_NAME` has no reserved zeroes.
     pub no_zeroes: bool,
+    pub tls: Tls,
+    /// TLS is in use.
+    is_encrypted: bool,
     form: Form,
     /// The export for which `base:allocation` is selected.
     context: Option<usize>,
@@ -57,6 +74,8 @@ const NO_DATA: Refused = (rep::ERR_INVALID, "this option takes no data");
 const NO_EXPORT: Refused = (rep::ERR_UNKNOWN, "unknown export");
 const TOO_BIG: Refused = (rep::ERR_TOO_BIG, "more than 32 KiB of option data");
 const UNKNOWN: Refused = (rep::ERR_UNSUP, "this server does not have the option");
+const TLS_FIRST: Refused = (rep::ERR_TLS_REQD, "this server wants TLS first: NBD_OPT_STARTTLS");
+const IS_ENCRYPTED: Refused = (rep::ERR_INVALID, "TLS is in use");
 const LEAVING: Refused = (rep::ERR_SHUTDOWN, "the server is shutting down");
 const NEEDS_STRUCTURED: Refused =
     (rep::ERR_INVALID, "metadata contexts need structured replies or extended headers");
@@ -97,6 +116,10 @@ impl Negotiated {
             Ok(Answer::Ends)
         } else if *door == Door::Leaving {
             Err(LEAVING)
+        } else if option == opt::STARTTLS {
+            self.start_tls(length)
+        } else if self.needs_tls() {
+            Err(TLS_FIRST)
         } else if Negotiated::reads_data(option) && length > OPTION_DATA_MAX {
             self.forget_context(option);
             Err(TOO_BIG)
@@ -131,6 +154,24 @@ impl Negotiated {
         }
     }
 
+    fn needs_tls(&self) -> bool {
+        self.tls == Tls::Required && !self.is_encrypted
+    }
+
+    /// `NBD_OPT_STARTTLS`: what was agreed upon in the clear is forgotten.
+    fn start_tls(&mut self, length: u32) -> Result<Answer, Refused> {
+        match self.tls {
+            Tls::Absent => Err(UNKNOWN),
+            _ if self.is_encrypted => Err(IS_ENCRYPTED),
+            _ if length > 0 => Err(NO_DATA),
+            tls => {
+                let no_zeroes = self.no_zeroes;
+                *self = Negotiated { no_zeroes, tls, is_encrypted: true, ..Negotiated::default() };
+                Ok(Answer::StartsTls)
+            }
+        }
+    }
+
     /// `NBD_OPT_EXPORT_NAME`: size and flags, bare. It cannot be refused but by hanging up.
     fn export_name(
         &self,
@@ -143,6 +184,9 @@ impl Negotiated {
             Door::Open => {}
             Door::Leaving => return Err(NbdError::ShuttingDown),
             Door::Shut(why) => return Err(NbdError::TurnedAway { why: why.clone() }),
+        }
+        if self.needs_tls() {
+            return Err(NbdError::TlsRequired);
         }
         if self.form == Form::Extended {
             return Err(NbdError::ExportNameExtended);
@@ -183,7 +227,11 @@ impl Negotiated {
         let (name, asked) = parse_info(data).ok_or(MALFORMED)?;
         let index = exports.find(name).ok_or(NO_EXPORT)?;
         let export = &exports.all()[index];
-        put_info_export(out, option, export, self.has_chunks());
+        let mut flags = export.transmission_flags(self.has_chunks());
+        if self.form == Form::Extended && self.context == Some(index) {
+            flags |= transmission_flag::BLOCK_STATUS_PAYLOAD;
+        }
+        put_info_export(out, option, export, flags);
         if asked.name {
             put_reply(out, option, rep::INFO, &[&info::NAME.to_be_bytes(), export.name.as_bytes()]);
         }
@@ -277,10 +325,9 @@ fn parse_queries(data: &[u8], listing: bool) -> Option<(&[u8], bool)> {
     fields.is_empty().then_some((name, matches))
 }
 
-fn put_info_export(out: &mut Vec<u8>, option: u32, export: &Export, structured: bool) {
+fn put_info_export(out: &mut Vec<u8>, option: u32, export: &Export, flags: u16) {
     let size = export.size.0.to_be_bytes();
-    let flags = export.transmission_flags(structured).to_be_bytes();
-    put_reply(out, option, rep::INFO, &[&info::EXPORT.to_be_bytes(), &size, &flags]);
+    put_reply(out, option, rep::INFO, &[&info::EXPORT.to_be_bytes(), &size, &flags.to_be_bytes()]);
 }
 
 /// The three sizes; [`Exports::new`] keeps each below 2^32.

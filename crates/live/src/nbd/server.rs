@@ -7,7 +7,7 @@ use nandu_base::ByteLen;
 use super::error::NbdError;
 use super::export::{Export, Exports};
 use super::handshake::{self, Handshake, Progress};
-use super::options::{Answer, Door, Start};
+use super::options::{Answer, Door, Start, Tls};
 use super::reply::Replies;
 use super::transmission::{Received, Refusal, Request, Transmission};
 
@@ -27,6 +27,9 @@ pub enum Event {
     NeedMore,
     /// An option was answered: send what was appended to `out`. The peer waits for it.
     Answered,
+    /// TLS starts: send `out` as it is, then give the rest of the input, and all that comes later, to TLS. What comes out of that is input from here
+    /// on, and all that is sent goes in there. Only after [`Server::set_tls`].
+    StartsTls,
     /// The transmission phase starts: send `out`. From here on nothing is written to `out` any more.
     Started(Session),
     /// Serve this request and answer it. After [`Command::Write`](super::Command::Write) its payload comes first:
@@ -111,6 +114,7 @@ impl Server {
         let event = match progress {
             Progress::NeedMore => Event::NeedMore,
             Progress::Answered(Answer::GoesOn) => Event::Answered,
+            Progress::Answered(Answer::StartsTls) => Event::StartsTls,
             Progress::Answered(Answer::Starts(start)) => {
                 let export = &self.exports.all()[start.export];
                 self.phase = Phase::Transmission(Transmission::new(export, start));
@@ -167,6 +171,13 @@ impl Server {
     /// phase").
     pub fn shut_down(&mut self) {
         self.door = Door::Leaving;
+    }
+
+    /// Whether the session is encrypted. Before the first input; without this call it is not.
+    pub fn set_tls(&mut self, tls: Tls) {
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            handshake.set_tls(tls);
+        }
     }
 
     /// There is no session for this client: options get `NBD_REP_ERR_POLICY` with `why`, and after the one that asks for an

@@ -104,16 +104,33 @@ pub(super) struct Transmission {
     payload: u32,
     /// A refused write and how many of its payload bytes are still to be dropped.
     draining: Option<(Refusal, u64)>,
+    /// A block status whose payload is being read.
+    choosing: Option<Choosing>,
+}
+
+/// A block status that names the contexts it asks about.
+#[derive(Debug)]
+struct Choosing {
+    head: RequestHead,
+    payload: [u8; wire::STATUS_PAYLOAD_BYTES],
+    filled: usize,
 }
 
 impl Transmission {
     pub(super) fn new(export: &Export, start: Start) -> Transmission {
         let gate = Gate::new(export, start);
-        Transmission { gate, head: [0; wire::EXTENDED_REQUEST_BYTES], filled: 0, payload: 0, draining: None }
+        Transmission {
+            gate,
+            head: [0; wire::EXTENDED_REQUEST_BYTES],
+            filled: 0,
+            payload: 0,
+            draining: None,
+            choosing: None,
+        }
     }
 
     pub(super) fn mid_message(&self) -> bool {
-        self.filled > 0 || self.payload > 0 || self.draining.is_some()
+        self.filled > 0 || self.payload > 0 || self.draining.is_some() || self.choosing.is_some()
     }
 
     pub(super) fn payload(&self) -> u32 {
@@ -125,7 +142,7 @@ impl Transmission {
         self.payload -= n as u32;
     }
 
-    /// Reads `input` up to the end of the next request head, or of a refused payload. Returns the bytes consumed:
+    /// Reads `input` up to the end of the next request head, with the payload of a block status, or of a refused payload. Returns the bytes consumed:
     /// all of them when more are needed, none while payload is owed.
     pub(super) fn step(&mut self, shutting_down: bool, input: &[u8]) -> Result<(usize, Received), NbdError> {
         if self.payload > 0 {
@@ -133,6 +150,9 @@ impl Transmission {
         }
         if self.draining.is_some() {
             return Ok(self.drain(input));
+        }
+        if self.choosing.is_some() {
+            return Ok(self.choose(shutting_down, input));
         }
         let size = self.gate.head_bytes();
         let n = input.len().min(size - self.filled);
@@ -144,6 +164,11 @@ impl Transmission {
         self.filled = 0;
         let head = self.gate.parse(&self.head)?;
         let payload = self.gate.payload(&head)?;
+        if self.gate.may_choose(&head) && payload == wire::STATUS_PAYLOAD_BYTES as u64 {
+            self.choosing = Some(Choosing { head, payload: [0; wire::STATUS_PAYLOAD_BYTES], filled: 0 });
+            let (used, received) = self.choose(shutting_down, &input[n..]);
+            return Ok((n + used, received));
+        }
         match self.gate.judge(&head, shutting_down) {
             Verdict::Serve(request) => {
                 if request.command == Command::Write {
@@ -159,6 +184,33 @@ impl Transmission {
             Verdict::Refuse(refusal) => Ok((n, Received::Refused(refusal))),
             Verdict::Disconnect => Ok((n, Received::Disconnect)),
         }
+    }
+
+    /// Reads the payload of a block status, and judges the request when it is complete.
+    fn choose(&mut self, shutting_down: bool, input: &[u8]) -> (usize, Received) {
+        let Some(choosing) = &mut self.choosing else {
+            return (0, Received::NeedMore);
+        };
+        let n = input.len().min(choosing.payload.len() - choosing.filled);
+        choosing.payload[choosing.filled..choosing.filled + n].copy_from_slice(&input[..n]);
+        choosing.filled += n;
+        if choosing.filled < choosing.payload.len() {
+            return (n, Received::NeedMore);
+        }
+        let (mut head, mut fields) = (choosing.head, wire::Fields(&choosing.payload));
+        let (length, context) = (fields.u64().unwrap_or_default(), fields.u32());
+        self.choosing = None;
+        head.length = length;
+        if context == Some(wire::BASE_ALLOCATION_ID) {
+            // It asks about all contexts that there are, as it would without a payload.
+            head.flags &= !cmd_flag::PAYLOAD_LEN;
+        }
+        let received = match self.gate.judge(&head, shutting_down) {
+            Verdict::Serve(request) => Received::Request(request),
+            Verdict::Refuse(refusal) => Received::Refused(refusal),
+            Verdict::Disconnect => Received::Disconnect,
+        };
+        (n, received)
     }
 
     /// Drops payload of a refused write. The refusal comes after the last byte, so that a client that sends
@@ -253,6 +305,13 @@ impl Gate {
         }
     }
 
+    /// Whether the request names metadata contexts in a payload, and may.
+    #[inline]
+    fn may_choose(&self, head: &RequestHead) -> bool {
+        let is_extended = self.form == Form::Extended && self.block_status;
+        is_extended && head.command == cmd::BLOCK_STATUS && head.flags & cmd_flag::PAYLOAD_LEN != 0
+    }
+
     fn judge(&self, head: &RequestHead, shutting_down: bool) -> Verdict {
         if head.command == cmd::DISC {
             return Verdict::Disconnect;
@@ -301,7 +360,9 @@ impl Gate {
                 (Command::WriteZeroes { no_hole, fast }, flags, self.has(flag::SEND_WRITE_ZEROES))
             }
             cmd::BLOCK_STATUS => {
-                (Command::BlockStatus { one: set(cmd_flag::REQ_ONE) }, cmd_flag::REQ_ONE, self.block_status)
+                let payload = if self.may_choose(head) { payload } else { 0 };
+                let flags = cmd_flag::REQ_ONE | payload;
+                (Command::BlockStatus { one: set(cmd_flag::REQ_ONE) }, flags, self.block_status)
             }
             _ => return Err((Errno::Inval, "unknown command")),
         };
@@ -314,6 +375,8 @@ impl Gate {
             Err((Errno::Inval, "this command does not take these flags here"))
         } else if is_extended && command == Command::Write && !set(cmd_flag::PAYLOAD_LEN) {
             Err((Errno::Inval, "a write has a payload"))
+        } else if self.may_choose(head) {
+            Err((Errno::Inval, "the payload has to be a length and the number of one selected context"))
         } else if matches!(command, Command::WriteZeroes { fast: true, .. }) && !self.can_fast_zero {
             Err((Errno::NotSup, "zeroing is no faster than writing"))
         } else {

@@ -103,6 +103,8 @@ pub mod rep {
     pub const ERR_POLICY: u32 = ERROR_BIT + 2;
     /// The option is malformed or comes at the wrong time.
     pub const ERR_INVALID: u32 = ERROR_BIT + 3;
+    /// TLS must come first.
+    pub const ERR_TLS_REQD: u32 = ERROR_BIT + 5;
     /// There is no such export.
     pub const ERR_UNKNOWN: u32 = ERROR_BIT + 6;
     /// The server is going away.
@@ -149,6 +151,8 @@ pub mod transmission_flag {
     pub const SEND_CACHE: u16 = 1 << 10;
     /// `CMD_FLAG_FAST_ZERO` is understood.
     pub const SEND_FAST_ZERO: u16 = 1 << 11;
+    /// `CMD_BLOCK_STATUS` takes a payload that names metadata contexts; only with extended headers and a selected context.
+    pub const BLOCK_STATUS_PAYLOAD: u16 = 1 << 12;
 }
 
 /// Commands of the transmission phase ("Request types").
@@ -183,7 +187,7 @@ pub mod cmd_flag {
     pub const REQ_ONE: u16 = 1 << 3;
     /// Zero fast or not at all.
     pub const FAST_ZERO: u16 = 1 << 4;
-    /// The length is that of a payload; only with extended headers.
+    /// The length is that of a payload; only with extended headers, on writes and on block status.
     pub const PAYLOAD_LEN: u16 = 1 << 5;
 }
 
@@ -213,6 +217,8 @@ pub const BASE_ALLOCATION: &[u8] = b"base:allocation";
 pub const BASE_WILDCARD: &[u8] = b"base:";
 /// The number by which replies name `base:allocation`; any value is allowed.
 pub const BASE_ALLOCATION_ID: u32 = 1;
+/// The payload of a block status that names this one context: the length of the extent, and the context's number.
+pub const STATUS_PAYLOAD_BYTES: usize = 8 + 4;
 
 /// Reads big-endian fields from the front of a message. Never panics: a short message gives `None`.
 #[derive(Clone, Copy, Debug)]

@@ -138,7 +138,7 @@ impl Reactor {
             }
         }
         let (exports, memory) = (Arc::clone(&self.exports), Rc::clone(&self.memory));
-        let conn = Conn::new(socket, exports, memory, why, self.clock.now());
+        let conn = Conn::new(socket, exports, memory, why, self.tls.clone(), self.clock.now());
         self.turned_away += usize::from(conn.is_turned_away);
         let key = self.clients.insert(conn);
         let added = match self.clients.get(key) {
@@ -433,7 +433,12 @@ impl Reactor {
         let next = conn.next(&self.caps, &self.targets, &mut self.graph.pool);
         listen_for_losses(conn, &mut self.host.lost, &self.targets, &mut self.unsure);
         let wants_read = match next {
-            Next::Read => true,
+            Next::Read => {
+                if conn.holds_input() {
+                    self.list(key);
+                }
+                true
+            }
             Next::Blocked => false,
             Next::Over => {
                 if conn.is_finished() {
@@ -463,7 +468,8 @@ impl Reactor {
     }
 
     fn hang_up(&mut self, key: Key) {
-        let Some(conn) = self.forget(key) else { return };
+        let Some(mut conn) = self.forget(key) else { return };
+        conn.say_goodbye();
         self.poll.remove(conn.fd());
         if let Some(fault) = conn.fault.as_ref().filter(|_| !conn.is_turned_away) {
             self.news.push(match fault {

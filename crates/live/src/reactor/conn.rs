@@ -4,18 +4,22 @@
 //! input is copied, the rest is received straight into the buffer. A reply's data are sent from the buffer they were
 //! read into.
 //!
+//! *TLS* lies between the socket and all of this, from when the client has asked for it. Bytes are copied once more then, on both ways. A request
+//! gives back what it had reserved when its reply is encrypted, and the buffer of encrypted bytes is bounded.
+//!
 //! *Bounds.* A connection that has too much under way is not read until replies have been sent; see [`Caps`] and
 //! [`super::memory`].
 
 use super::memory::Memory;
 use super::ops::{Fit, Target};
 use super::poll::Interest;
-use crate::nbd::{Command, Event, Exports, Head, NbdError, Request, Server, Session};
+use crate::nbd::{Command, Event, Exports, Head, NbdError, Request, Server, Session, Tls};
+use crate::tls::{Acceptor, Received, Stream};
 use nandu_base::{ByteLen, Instant, Payload, PayloadPool, Span};
 use rustix::io::{Errno, readv};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -154,6 +158,10 @@ pub(crate) enum Next {
 pub(crate) struct Conn {
     socket: OwnedFd,
     server: Server,
+    acceptor: Option<Acceptor>,
+    /// TLS is agreed upon, and begins when what was said in the clear is sent.
+    starts_tls: bool,
+    tls: Option<Stream>,
     input: Box<[u8]>,
     start: usize,
     end: usize,
@@ -201,10 +209,12 @@ impl Conn {
         exports: Arc<Exports>,
         memory: Rc<Memory>,
         turned_away: Option<String>,
+        (tls, acceptor): (Tls, Option<Acceptor>),
         now: Instant,
     ) -> Conn {
         let mut greeting = Vec::new();
         let mut server = Server::new(exports, &mut greeting);
+        server.set_tls(tls);
         let is_turned_away = turned_away.is_some();
         if let Some(why) = turned_away {
             server.turn_away(why);
@@ -212,6 +222,9 @@ impl Conn {
         let mut conn = Conn {
             socket,
             server,
+            acceptor,
+            starts_tls: false,
+            tls: None,
             input: vec![0; INPUT].into(),
             start: 0,
             end: 0,
@@ -339,6 +352,13 @@ impl Conn {
                     None => continue,
                 }
             }
+            if self.starts_tls {
+                if !self.out.is_empty() {
+                    return Next::Blocked;
+                }
+                self.start_tls();
+                continue;
+            }
             // Refusals and answers to options reserve nothing: a client that does not read them is not read either.
             if self.out.len() >= caps.requests || (self.session.is_none() && self.out.len() > 1) {
                 return Next::Blocked;
@@ -366,6 +386,7 @@ impl Conn {
         self.say(answer);
         match step.event {
             Event::NeedMore | Event::Answered | Event::NeedPayload(_) => {}
+            Event::StartsTls => self.starts_tls = true,
             Event::Started(session) => self.session = Some(session),
             Event::Request(mut request) => {
                 if request.command == Command::Cache {
@@ -379,6 +400,25 @@ impl Conn {
             }
             Event::Closed => self.closing = true,
         }
+    }
+
+    /// What is left of the input, and what comes later, is encrypted.
+    fn start_tls(&mut self) {
+        self.starts_tls = false;
+        let rest = self.start..self.end;
+        (self.start, self.end) = (0, 0);
+        let Some(acceptor) = &self.acceptor else {
+            unreachable!("the codec starts TLS where it was offered");
+        };
+        let begun = acceptor.accept().map(|stream| self.tls.insert(stream));
+        if let Err(why) = begun.and_then(|stream| stream.feed(&self.input[rest])) {
+            self.refuse_tls(why);
+        }
+    }
+
+    fn refuse_tls(&mut self, why: String) {
+        self.fault = Some(NbdError::Tls { why });
+        self.closing = true;
     }
 
     /// Reserves room. A write waits for its payload first; anything else can start. Memory that an idle buffer brings with it
@@ -423,25 +463,40 @@ impl Conn {
             None => (0, Payload::NONE),
         };
         let rest: &mut [u8] = if owed == 0 { &mut [] } else { pool.bytes_mut(target, ByteLen(owed as u64)) };
-        let mut buffers = [IoSliceMut::new(rest), IoSliceMut::new(&mut self.input[..self.window])];
-        match readv(&self.socket, &mut buffers[usize::from(owed == 0)..]) {
-            Ok(0) => {
-                self.fault = self.server.hung_up().err();
-                self.closing = true;
-                0
+        let received = match &mut self.tls {
+            Some(tls) if owed > 0 => tls.receive(&self.socket, rest),
+            Some(tls) => tls.receive(&self.socket, &mut self.input[..self.window]),
+            None => {
+                let mut buffers = [IoSliceMut::new(rest), IoSliceMut::new(&mut self.input[..self.window])];
+                match readv(&self.socket, &mut buffers[usize::from(owed == 0)..]) {
+                    Ok(0) => Received::End,
+                    Ok(count) => Received::Bytes(count),
+                    Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
+                    Err(_) => Received::Broken,
+                }
             }
-            Ok(count) => {
+        };
+        match received {
+            Received::Bytes(count) => {
                 (self.moved, self.came) = (now, now);
                 self.take_payload(count.min(owed));
                 (self.start, self.end) = (0, count - count.min(owed));
-                count
+                return count;
             }
-            Err(Errno::AGAIN | Errno::INTR) => 0,
-            Err(_) => {
-                self.dead = true;
-                0
+            Received::Nothing => {}
+            Received::End => {
+                self.fault = self.server.hung_up().err();
+                self.closing = true;
             }
+            Received::Broken => self.dead = true,
+            Received::Refused(why) => self.refuse_tls(why),
         }
+        0
+    }
+
+    /// Whether there is something to read of which the socket says nothing.
+    pub fn holds_input(&mut self) -> bool {
+        self.tls.as_mut().is_some_and(Stream::holds_input)
     }
 
     /// Sends what can be sent.
@@ -464,6 +519,14 @@ impl Conn {
                     }
                 }
             }
+            if let Some(tls) = &mut self.tls {
+                let count = tls.take(&slices);
+                self.retire(count, pool);
+                if count < total && !self.send_encrypted(now) {
+                    break;
+                }
+                continue;
+            }
             let mut no_control = SendAncillaryBuffer::default();
             match sendmsg(&self.socket, &slices, &mut no_control, SendFlags::NOSIGNAL) {
                 Ok(count) => {
@@ -478,7 +541,28 @@ impl Conn {
                 Err(_) => self.dead = true,
             }
         }
-        self.stuck = if self.out.is_empty() { None } else { self.stuck.or(Some(now)) };
+        self.send_encrypted(now);
+        self.stuck = if self.has_output() { self.stuck.or(Some(now)) } else { None };
+    }
+
+    /// Sends what is encrypted. False: the socket takes no more now.
+    fn send_encrypted(&mut self, now: Instant) -> bool {
+        while let Some(tls) = self.tls.as_mut().filter(|tls| tls.wants_to_send() && !self.dead) {
+            match tls.send(&self.socket) {
+                Ok(_) => (self.moved, self.stuck) = (now, None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(_) => self.dead = true,
+            }
+        }
+        !self.dead
+    }
+
+    /// Says that nothing more comes, where there are words for it.
+    pub fn say_goodbye(&mut self) {
+        if let Some(tls) = self.tls.as_mut().filter(|_| !self.dead) {
+            tls.say_goodbye(&self.socket);
+        }
     }
 
     /// Forgets messages whose last byte is sent.
@@ -522,18 +606,18 @@ impl Conn {
 
     /// Nothing is under way and nothing is left to send or read.
     pub fn is_finished(&self) -> bool {
-        (self.closing || self.dead) && self.requests == 0 && self.out.is_empty()
+        (self.closing || self.dead) && self.requests == 0 && (self.dead || !self.has_output())
     }
 
     /// Nothing is under way and nothing is left to send, and the client has said nothing more for `quiet`: it is not in the
     /// middle of what it had to say when the server began to end.
     pub fn is_quiet(&self, quiet: Span, since: Instant, now: Instant) -> bool {
-        let is_idle = self.requests == 0 && self.out.is_empty();
+        let is_idle = self.requests == 0 && (self.dead || !self.has_output());
         is_idle && (self.closing || self.dead || now.since(self.moved.later(since)) >= quiet)
     }
 
     pub fn has_output(&self) -> bool {
-        !self.out.is_empty()
+        !self.out.is_empty() || self.tls.as_ref().is_some_and(Stream::wants_to_send)
     }
 
     /// New requests are refused from now on.

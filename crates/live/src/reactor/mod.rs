@@ -35,7 +35,8 @@ pub use extend::Leaves;
 
 use crate::backend::{BlockBackend, BlockIo, Completions, Done, Failure};
 use crate::clock::Clock;
-use crate::nbd::Exports;
+use crate::nbd::{Exports, Tls};
+use crate::tls::Acceptor;
 use conn::Conn;
 pub(crate) use conn::WIDEST_BLOCK;
 use host::{Due, Host};
@@ -179,6 +180,8 @@ pub struct Setup {
     pub emulated: Vec<bool>,
     /// What leaves are made of that are added later.
     pub leaves: Leaves,
+    /// Whether sessions are encrypted, and by whom.
+    pub(crate) tls: (Tls, Option<Acceptor>),
 }
 
 /// A running stack.
@@ -199,6 +202,7 @@ pub struct Reactor {
     memory: Rc<Memory>,
     shares: Vec<TenantShare>,
     exports: Arc<Exports>,
+    tls: (Tls, Option<Acceptor>),
     targets: Vec<Target>,
     /// What was answered, for each target.
     served: Vec<metrics::Tally>,
@@ -285,6 +289,7 @@ impl Reactor {
             caps: setup.caps,
             shares: setup.shares,
             exports: Arc::default(),
+            tls: setup.tls,
             targets: Vec::new(),
             served: Vec::new(),
             unsure: Vec::new(),

@@ -2,6 +2,7 @@
 
 use crate::backend::LegError;
 use crate::reactor::OfferError;
+use crate::tls::TlsError;
 use nandu_base::{ByteLen, OpenError};
 use nandu_stack::StackError;
 use std::io;
@@ -51,6 +52,18 @@ pub enum ServeError {
         at: String,
         /// What the operating system says.
         error: io::Error,
+    },
+    /// TLS cannot be offered.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// io_uring was asked for, and is not to be had.
+    #[error(
+        "io_uring: {why}; start with --io auto or threads, or see that the kernel is 5.19 or newer, that `kernel.io_uring_disabled` is 0 and \
+         that no seccomp filter forbids it"
+    )]
+    NoRing {
+        /// What the kernel says.
+        why: String,
     },
     /// A file is there but cannot be used.
     #[error("device `{device}`: {error}")]
@@ -138,6 +151,8 @@ impl ServeError {
             | ServeError::NoAddress
             | ServeError::Spare { .. }
             | ServeError::Address { .. }
+            | ServeError::NoRing { .. }
+            | ServeError::Tls(_)
             | ServeError::Leg { .. }
             | ServeError::Offer(OfferError::Export(_))
             | ServeError::NoPidFile { .. }

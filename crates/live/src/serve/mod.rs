@@ -24,12 +24,13 @@ pub use metrics::MetricsAt;
 pub use options::{Ended, Level, Reload, Report, ServeOptions};
 pub use stop::Stopper;
 
-use crate::backend::Completions;
 use crate::backend::candidate::Undo;
+use crate::backend::{Completions, FileIo};
 use crate::listen::{self, SocketFile};
-use crate::nbd::{BlockSizes, Export};
+use crate::nbd::{BlockSizes, Export, Tls};
 use crate::reactor::watchdog::{Bark, Watchdog};
 use crate::reactor::{Leaves, Listener, Reactor, Setup, WIDEST_BLOCK};
+use crate::tls::Acceptor;
 use nandu_base::{ByteLen, Content, Instant, Limits, MediumSpec, OpenOptions, Span, TenantId};
 use nandu_stack::{BuildOptions, Built, BuiltPart, Graph};
 use rustix::fs::Mode;
@@ -50,12 +51,15 @@ pub fn serve(mut options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Resu
     let build = BuildOptions { seed: options.seed, planted, ..BuildOptions::default() };
     let built = options.stack.build(&build)?;
     options.pidfile.as_deref().map(stop::PidFile::check).transpose()?;
+    let tls = tls(&options)?;
     let exports = chosen_exports(&options, &built)?;
     let spares = spares(&options)?;
     let files = files(&options, &built);
     let addresses = Addresses::take(&options)?;
     let mut made = members::make(&options, &built)?;
-    let Assembled { mut reactor, missing, drives, gone, made: stores } = assemble(&options, built)?;
+    let Assembled { mut reactor, no_ring, missing, drives, gone, made: stores } =
+        assemble(&options, built, tls)?;
+    no_ring.into_iter().for_each(|why| report(&Report::NoRing { why }));
     reactor.keep_spares(spares);
     made.also(stores);
     for (device, what) in gone {
@@ -173,6 +177,8 @@ fn spares(options: &ServeOptions) -> Result<Vec<PathBuf>, ServeError> {
 /// A stack that is put together.
 struct Assembled {
     reactor: Reactor,
+    /// Why io_uring is done without.
+    no_ring: Option<String>,
     /// Leaves whose file or store is missing, with reasons.
     missing: Vec<(String, String)>,
     /// Where each emulated drive keeps what it holds.
@@ -184,8 +190,12 @@ struct Assembled {
 }
 
 /// Opens the files and puts everything together.
-fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeError> {
-    let completions = Arc::new(Completions::new()?);
+fn assemble(
+    options: &ServeOptions,
+    built: Built,
+    tls: (Tls, Option<Acceptor>),
+) -> Result<Assembled, ServeError> {
+    let (completions, no_ring) = completions(options, &built)?;
     let media::Media { legs, mut computed, missing, drives, gone, made } =
         media::open(options, &built, &completions)?;
     let is_emulated = |medium: &MediumSpec| !matches!(medium, MediumSpec::None | MediumSpec::Block(_));
@@ -215,8 +225,32 @@ fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeErro
     };
     let media = legs;
     let caps = options.caps;
-    let setup = Setup { graph, kinds, children, media, completions, how, caps, shares, emulated, leaves };
-    Ok(Assembled { reactor: Reactor::new(setup)?, missing, drives, gone, made })
+    let setup =
+        Setup { graph, kinds, children, media, completions, how, caps, shares, emulated, leaves, tls };
+    Ok(Assembled { reactor: Reactor::new(setup)?, no_ring, missing, drives, gone, made })
+}
+
+/// Whether sessions are encrypted, and by whom.
+fn tls(options: &ServeOptions) -> Result<(Tls, Option<Acceptor>), ServeError> {
+    let Some(wanted) = &options.tls else { return Ok((Tls::Absent, None)) };
+    let acceptor = Acceptor::new(wanted)?;
+    Ok((if wanted.is_optional { Tls::Offered } else { Tls::Required }, Some(acceptor)))
+}
+
+/// Where the ends of requests come from, with a ring if files are to have one; and why there is none although they are.
+fn completions(
+    options: &ServeOptions,
+    built: &Built,
+) -> Result<(Arc<Completions>, Option<String>), ServeError> {
+    let mut completions = Completions::new()?;
+    let has_files =
+        built.parts.iter().any(|part| matches!(&part.medium, MediumSpec::Block(spec) if spec.path.is_some()));
+    let no_ring = if has_files { completions.use_ring(options.file_io).err() } else { None };
+    let why = no_ring.map(|error| format!("the kernel refuses io_uring: {error}"));
+    match why {
+        Some(why) if options.file_io == FileIo::Uring => Err(ServeError::NoRing { why }),
+        why => Ok((Arc::new(completions), why)),
+    }
 }
 
 /// The sockets of a server.
@@ -289,9 +323,10 @@ impl Addresses {
     }
 
     /// Where an export is found: at each address.
-    fn uris(&self, export: &str) -> Vec<String> {
-        let unix = self.unix.iter().map(|path| listen::unix_uri(export, path));
-        unix.chain(self.tcp.iter().map(|&address| listen::tcp_uri(export, address))).collect()
+    fn uris(&self, export: &str, needs_tls: bool) -> Vec<String> {
+        let scheme = if needs_tls { "nbds" } else { "nbd" };
+        let unix = self.unix.iter().map(|path| listen::unix_uri(scheme, export, path));
+        unix.chain(self.tcp.iter().map(|&address| listen::tcp_uri(scheme, export, address))).collect()
     }
 }
 
@@ -342,8 +377,12 @@ impl Server<'_> {
             self.reactor.watch(stopper.fd(), Watched::Stopper as u32)?;
         }
         self.open(&exports, &missing)?;
-        let uris: Vec<String> = exports.iter().flat_map(|export| addresses.uris(&export.name)).collect();
-        for &address in addresses.tcp.iter().filter(|address| !address.ip().is_loopback()) {
+        let tls = self.options.tls.as_ref().filter(|tls| !tls.is_optional);
+        let uris = |export: &Chosen| addresses.uris(&export.name, tls.is_some());
+        let uris: Vec<String> = exports.iter().flat_map(uris).collect();
+        let knows_clients = tls.is_some_and(|tls| tls.verify_clients);
+        let is_open = |address: &std::net::SocketAddr| !address.ip().is_loopback() && !knows_clients;
+        for &address in addresses.tcp.iter().filter(|address| is_open(address)) {
             (self.report)(&Report::Exposed { address });
         }
         let offers =

@@ -2,8 +2,10 @@
 
 use super::metrics::MetricsAt;
 use super::stop::Stopper;
+use crate::backend::FileIo;
 use crate::reactor::watchdog::Held;
 use crate::reactor::{Caps, LegNews, News};
+use crate::tls::TlsOptions;
 use nandu_base::{Gone, Health, Notice, OpenError, Span, TenantShare};
 use nandu_stack::Stack;
 use std::collections::BTreeSet;
@@ -26,6 +28,8 @@ pub struct ServeOptions {
     pub tcp: Option<SocketAddr>,
     /// A Unix socket for control commands ([`crate::ctl`]), made with mode 0600.
     pub control: Option<PathBuf>,
+    /// How clients reach exports by TLS; without it all is in the clear.
+    pub tls: Option<TlsOptions>,
     /// Where figures are told over HTTP.
     pub metrics: Option<MetricsAt>,
     /// A command for `sh -c` that runs while the stack is served; its end is the end of the server. It finds `uri` (of
@@ -44,6 +48,8 @@ pub struct ServeOptions {
     pub assume_clean: bool,
     /// Names of the exports to offer. Empty: all.
     pub exports: Vec<String>,
+    /// Who does the operations of files that may sleep.
+    pub file_io: FileIo,
     /// Refuse all changes by clients. The machines still write their own records.
     pub read_only: bool,
     /// The file that the stack was read from: it never becomes a leg, and it is changed when `replace` gives a leg another file.
@@ -92,6 +98,8 @@ impl ServeOptions {
             alone: false,
             salvage: false,
             exports: Vec::new(),
+            file_io: FileIo::Auto,
+            tls: None,
             read_only: false,
             stack_file: None,
             spares: Vec::new(),
@@ -132,6 +140,11 @@ pub enum Report {
         device: String,
         /// Where, and how much that may become.
         what: String,
+    },
+    /// The kernel has no io_uring for this process: threads do the operations of files.
+    NoRing {
+        /// What it says.
+        why: String,
     },
     /// Where figures are told over HTTP.
     Metrics {
@@ -279,6 +292,7 @@ impl Report {
             ) => Level::Warn,
             Report::News(News::HungUp(_)) => Level::Debug,
             Report::Holds { .. }
+            | Report::NoRing { .. }
             | Report::Metrics { .. }
             | Report::Opened { .. }
             | Report::Ready { .. }
@@ -318,6 +332,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Report::Holds { device, what } => write!(f, "{device}: {what}"),
+            Report::NoRing { why } => write!(f, "files: threads do their operations, for {why}"),
             Report::Metrics { at } => write!(f, "metrics for Prometheus: {at}"),
             Report::Gone { device, what } => write!(f, "{device}: GONE: {what}"),
             Report::Missing { device, why } => write!(f, "{device}: not open: {why}"),

@@ -8,7 +8,8 @@ pub mod script;
 pub mod stacks;
 pub mod versions;
 
-use nandu_live::{Ended, Report, ServeError, ServeOptions, Stopper, ctl, serve};
+use nandu_live::backend::Completions;
+use nandu_live::{Ended, FileIo, Report, ServeError, ServeOptions, Stopper, ctl, serve};
 use nandu_stack::Stack;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,26 @@ pub struct Served {
     thread: Option<JoinHandle<Result<Ended, ServeError>>>,
 }
 
+/// Set to `threads`, or `uring`, for servers that do file operations in this way and no other.
+pub const FILE_IO: &str = "NANDU_TEST_IO";
+
+/// Who does operations of files, by the word that the command line has for it.
+fn file_io() -> FileIo {
+    match std::env::var(FILE_IO).as_deref() {
+        Err(_) => FileIo::Auto,
+        Ok("uring") => FileIo::Uring,
+        Ok("threads") => FileIo::Threads,
+        Ok(other) => panic!("{FILE_IO}: `{other}` is neither `uring` nor `threads`"),
+    }
+}
+
+/// Whether the kernel has io_uring for this process; said where it has not.
+pub fn have_ring() -> bool {
+    let mut completions = Completions::new().expect("a descriptor");
+    let ring = completions.use_ring(FileIo::Uring);
+    ring.inspect_err(|error| eprintln!("skipped: io_uring: {error}")).is_ok()
+}
+
 /// Options for a stack whose files and sockets lie in `dir`.
 pub fn options(stack: &str, dir: &Path) -> ServeOptions {
     let stack = Stack::parse(stack).unwrap_or_else(|error| panic!("{error}"));
@@ -50,6 +71,7 @@ pub fn options(stack: &str, dir: &Path) -> ServeOptions {
         base: dir.to_path_buf(),
         create: true,
         signals: false,
+        file_io: file_io(),
         ..ServeOptions::new(stack)
     }
 }

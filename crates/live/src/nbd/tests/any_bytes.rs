@@ -47,6 +47,11 @@ fn an_extended_request() -> impl Strategy<Value = Vec<u8>> {
         if flags & cmd_flag::PAYLOAD_LEN != 0 {
             bytes.resize(bytes.len() + length.min(70_000) as usize, 0x5a);
         }
+        if command == cmd::BLOCK_STATUS && cookie % 8 < 6 {
+            bytes = client::extended(cmd_flag::PAYLOAD_LEN, command, cookie, offset, 12);
+            bytes.extend(length.to_be_bytes());
+            bytes.extend(((cookie % 8 / 5 + 1) as u32).to_be_bytes());
+        }
         bytes
     })
 }

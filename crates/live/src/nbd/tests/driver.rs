@@ -29,6 +29,7 @@ impl Memory {
             match step.event {
                 Event::NeedMore | Event::Closed => return Ok(out),
                 Event::Answered => {}
+                Event::StartsTls => panic!("it was not offered"),
                 Event::Started(session) => {
                     self.replies = Some(session.replies);
                     let size = self.server.exports()[session.export].size.0;

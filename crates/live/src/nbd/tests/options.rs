@@ -5,7 +5,7 @@ use super::client::{self, info_data, option, option_replies, queries};
 use super::driver::Memory;
 use super::nbd::wire::{self, info, opt, rep};
 use super::nbd::{
-    BlockSizes, Event, Export, ExportProblem, Exports, Fault, NbdError, OPTION_DATA_MAX, Server, Session,
+    BlockSizes, Event, Export, ExportProblem, Exports, Fault, NbdError, OPTION_DATA_MAX, Server, Session, Tls,
 };
 use nandu_base::{ByteLen, ByteOffset};
 
@@ -49,6 +49,48 @@ fn what_a_server_does_not_have_is_unsupported_and_skipped() {
     let huge = vec![0; OPTION_DATA_MAX as usize * 3];
     assert_eq!(kinds(&mut server, 99, &huge), [rep::ERR_UNSUP]);
     assert_eq!(kinds(&mut server, opt::LIST, &[]), [rep::SERVER, rep::SERVER, rep::ACK]);
+}
+
+/// Kinds of the replies to one option, without a driver.
+fn replies_of(server: &mut Server, number: u32, data: &[u8]) -> Vec<u32> {
+    let mut out = Vec::new();
+    server.step(&option(number, data), &mut out).expect("an answer");
+    option_replies(&out).expect("option replies").iter().map(|reply| reply.kind).collect()
+}
+
+/// A server that has been greeted.
+fn greeted(tls: Tls) -> Server {
+    let mut out = Vec::new();
+    let mut server = Server::new(exports(0), &mut out);
+    server.set_tls(tls);
+    server.step(&client::hello(), &mut out).expect("a good hello");
+    server
+}
+
+#[test]
+fn tls_comes_first_where_it_is_required_and_haggling_begins_anew_behind_it() {
+    for tls in [Tls::Offered, Tls::Required] {
+        let mut server = greeted(tls);
+        let or_tls = |kind| if tls == Tls::Required { [rep::ERR_TLS_REQD] } else { [kind] };
+        assert_eq!(replies_of(&mut server, opt::EXTENDED_HEADERS, &[]), or_tls(rep::ACK));
+        assert_eq!(replies_of(&mut server, opt::STRUCTURED_REPLY, &[]), or_tls(rep::ERR_EXT_HEADER_REQD));
+        assert_eq!(replies_of(&mut server, 99, &[]), or_tls(rep::ERR_UNSUP));
+        assert_eq!(replies_of(&mut server, opt::STARTTLS, b"x"), [rep::ERR_INVALID]);
+        // What follows in the clear is no option: it is input to TLS.
+        let stream = [option(opt::STARTTLS, &[]), option(opt::LIST, &[])].concat();
+        let mut out = Vec::new();
+        let step = server.step(&stream, &mut out).expect("an answer");
+        assert_eq!((step.consumed, step.event), (stream.len() / 2, Event::StartsTls));
+        assert_eq!(option_replies(&out).expect("a reply")[0].kind, rep::ACK);
+        assert_eq!(replies_of(&mut server, opt::STARTTLS, &[]), [rep::ERR_INVALID]);
+        let again = replies_of(&mut server, opt::STRUCTURED_REPLY, &[]);
+        assert_eq!(again, [rep::ACK], "extended headers are forgotten");
+        assert_eq!(replies_of(&mut server, opt::ABORT, &[]), [rep::ACK]);
+    }
+    let stream = option(opt::EXPORT_NAME, b"disk");
+    let error = greeted(Tls::Required).step(&stream, &mut Vec::new()).expect_err("it has no other answer");
+    assert_eq!((&error, error.fault()), (&NbdError::TlsRequired, Fault::Peer));
+    assert_eq!(replies_of(&mut greeted(Tls::Absent), opt::STARTTLS, &[]), [rep::ERR_UNSUP]);
 }
 
 #[test]

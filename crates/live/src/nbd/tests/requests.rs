@@ -2,7 +2,7 @@
 
 use super::check::exports;
 use super::client::{self, info_data, option, queries, request};
-use super::nbd::wire::{cmd, cmd_flag, opt};
+use super::nbd::wire::{cmd, cmd_flag, opt, transmission_flag};
 use super::nbd::{Command, Cookie, Errno, Event, Export, Exports, NbdError, Request, Server};
 use nandu_base::{ByteLen, ByteOffset};
 use std::sync::Arc;
@@ -255,19 +255,29 @@ fn a_stream_out_of_step_ends_the_session() {
     assert_eq!(s.step(&bytes, &mut Vec::new()).expect("closed").event, Event::Closed);
 }
 
-/// A session with extended headers on an export of 8 TiB that takes payloads of 32 MiB.
+/// A session with extended headers on an export of 8 TiB that takes payloads of 32 MiB, without a metadata context.
 fn extended() -> Server {
+    extended_after(&[])
+}
+
+/// The same after other options.
+fn extended_after(options: &[u8]) -> Server {
     let mut disk = Export::new("disk", ByteLen::gib(8 << 10));
     (disk.can_trim, disk.can_flush) = (true, true);
     let mut out = Vec::new();
     let mut server = Server::new(Arc::new(Exports::new(vec![disk]).expect("it is valid")), &mut out);
     let mut stream = client::hello();
     stream.extend(option(opt::EXTENDED_HEADERS, &[]));
+    stream.extend(options);
     stream.extend(option(opt::GO, &info_data("disk", &[])));
     let mut rest = &stream[..];
     while !rest.is_empty() {
         rest = &rest[server.step(rest, &mut out).expect("a good handshake").consumed..];
     }
+    let end_of_go = 20; // behind the flags
+    let flags = out[..out.len() - end_of_go].last_chunk().expect("the flags of the export");
+    let offers = u16::from_be_bytes(*flags) & transmission_flag::BLOCK_STATUS_PAYLOAD != 0;
+    assert_eq!(offers, !options.is_empty(), "it is offered to who selects a context");
     server
 }
 
@@ -308,6 +318,55 @@ fn extended_requests_have_64_bits_and_say_whether_a_payload_follows() {
     let compact = [client::request(0, cmd::READ, 1, 0, 1), vec![0; 4]].concat();
     let error = extended().step(&compact, &mut Vec::new()).expect_err("another magic number");
     assert_eq!(error, NbdError::RequestMagic { found: 0x2560_9513, wanted: 0x21e4_1c71 });
+}
+
+#[test]
+fn a_block_status_may_name_its_contexts() {
+    let ask = |server: &mut Server, flags: u16, payload: &[u8]| {
+        let flags = flags | cmd_flag::PAYLOAD_LEN;
+        let mut bytes = client::extended(flags, cmd::BLOCK_STATUS, 7, 1 << 40, payload.len() as u64);
+        bytes.extend(payload);
+        // However it is cut.
+        let mut last = Event::NeedMore;
+        for (at, byte) in bytes.iter().enumerate() {
+            assert_eq!(last, Event::NeedMore, "byte {at} of {}", bytes.len());
+            last = server.step(&[*byte], &mut Vec::new()).expect("an event").event;
+        }
+        last
+    };
+    let payload = |length: u64, contexts: &[u32]| {
+        let contexts = contexts.iter().flat_map(|context| context.to_be_bytes());
+        length.to_be_bytes().into_iter().chain(contexts).collect::<Vec<u8>>()
+    };
+    let select = option(opt::SET_META_CONTEXT, &queries("disk", &["base:allocation"]));
+    let mut s = extended_after(&select);
+    let request = Request {
+        cookie: Cookie(7),
+        command: Command::BlockStatus { one: true },
+        fua: false,
+        offset: ByteOffset(1 << 40),
+        length: ByteLen(5 << 40),
+    };
+    assert_eq!(ask(&mut s, cmd_flag::REQ_ONE, &payload(5 << 40, &[1])), Event::Request(request));
+    let bad: [(u64, &[u32]); 7] =
+        [(0, &[1]), (8 << 40, &[1]), (u64::MAX, &[1]), (512, &[]), (512, &[0]), (512, &[2]), (512, &[1, 1])];
+    for (length, contexts) in bad {
+        let event = ask(&mut s, 0, &payload(length, contexts));
+        let refused = matches!(event, Event::Refused(refusal) if refusal.errno == Errno::Inval);
+        assert!(refused, "{length} {contexts:?}: {event:?}");
+    }
+    for payload in [&[1; 3][..], &[1; 11], &[1; 13]] {
+        assert!(matches!(ask(&mut s, 0, payload), Event::Refused(_)));
+    }
+    let event = ask(&mut extended(), 0, &payload(512, &[1]));
+    assert!(matches!(event, Event::Refused(refusal) if refusal.errno == Errno::Inval), "{event:?}");
+    s.shut_down();
+    let event = ask(&mut s, 0, &payload(512, &[1]));
+    assert!(matches!(event, Event::Refused(refusal) if refusal.errno == Errno::Shutdown), "{event:?}");
+    let mut s = extended_after(&select);
+    let head = client::extended(cmd_flag::PAYLOAD_LEN, cmd::BLOCK_STATUS, 7, 0, 12);
+    assert_eq!(s.step(&head, &mut Vec::new()).expect("an event").event, Event::NeedMore);
+    assert_eq!(s.hung_up(), Err(NbdError::HungUp { mid_message: true }));
 }
 
 #[test]
