@@ -67,7 +67,7 @@ impl DeviceConfig for QueueConfig {
     }
 
     fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
-        self.scheduler.settle("scheduler.kind", registry)
+        self.scheduler.settle("scheduler", registry)
     }
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {

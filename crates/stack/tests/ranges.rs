@@ -34,7 +34,7 @@ fn what_lies_next_to_a_range_is_refused_and_the_range_is_named() {
                 table.extend(given);
                 let config = (kind.parse)(table).unwrap_or_else(|error| panic!("{what}: {error}"));
                 let error = config.check_ranges().expect_err(&what);
-                assert_eq!(error.key, Some(name), "{what}");
+                assert_eq!(error.key.as_deref(), Some(name), "{what}");
                 let says = error.reason.split_once(" is out of bounds: ");
                 assert!(says.is_some_and(|(_, range)| range.ends_with(&option.range)), "{what}: {error}");
                 tried += 1;

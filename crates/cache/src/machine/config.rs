@@ -92,8 +92,8 @@ impl DeviceConfig for CacheConfig {
     }
 
     fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
-        self.replacement.settle("replacement.kind", registry)?;
-        self.prefetch.settle("prefetch.kind", registry)?;
+        self.replacement.settle("replacement", registry)?;
+        self.prefetch.settle("prefetch", registry)?;
         self.write.settle(registry)
     }
 

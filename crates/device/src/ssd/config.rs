@@ -172,8 +172,8 @@ impl DeviceConfig for SsdConfig {
     }
 
     fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
-        self.mapping.0.settle("mapping.kind", registry)?;
-        self.isolation.0.settle("isolation.kind", registry)?;
+        self.mapping.0.settle("mapping", registry)?;
+        self.isolation.0.settle("isolation", registry)?;
         self.gc.victim.settle(registry)?;
         self.settle_die_scheduler(registry)
     }

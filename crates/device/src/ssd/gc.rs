@@ -47,7 +47,7 @@ pub struct Victim(VictimConfig);
 impl Victim {
     /// Looks the policy up, unless it is one of this project.
     pub(super) fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
-        self.0.settle("gc.kind", registry)
+        self.0.settle("gc", registry)
     }
 }
 
@@ -243,10 +243,7 @@ impl GcConfig {
         if self.idle_after == Span::ZERO || self.idle_min_invalid.num > self.idle_min_invalid.den {
             return refuse("gc", "idle_after must be above zero, and idle_min_invalid at most 1".into());
         }
-        match self.victim.0.options()?.flaw() {
-            Some(flaw) => refuse("gc", flaw),
-            None => Ok(()),
-        }
+        self.victim.0.options().map(|_| ()).map_err(|error| error.within("gc"))
     }
 
     /// The policy for planes of `blocks` blocks, once [`check`](GcConfig::check) has passed.

@@ -448,6 +448,6 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
     ];
     for (drive, key) in cases {
         let error = refused(&drive);
-        assert_eq!(error.key, Some(key), "{drive:?}: {error}");
+        assert_eq!(error.key.as_deref(), Some(key), "{drive:?}: {error}");
     }
 }

@@ -144,7 +144,7 @@ impl SsdConfig {
     pub(super) fn settle_die_scheduler(&mut self, registry: &Registry) -> Result<(), BuildError> {
         match &mut self.die_scheduler {
             DieScheduler::OutOfOrder { tenant_scheduler: Some(scheduler), .. } => {
-                scheduler.settle("die_scheduler.scheduler.kind", registry)
+                scheduler.settle("die_scheduler.tenant_scheduler", registry)
             }
             _ => Ok(()),
         }

@@ -66,11 +66,6 @@ impl SsdConfig {
     ) -> Result<Box<dyn Machine>, BuildError> {
         self.check_log_drive(options, cx.precondition)?;
         check_order(&self.allocation_order)?;
-        let interleave = options.dealt().interleave;
-        if !(1..=1 << 20).contains(&interleave) {
-            let why = format!("interleave = {interleave} is not within 1 to {} pages", 1 << 20);
-            return Err(BuildError::at("mapping", why));
-        }
         let chips = self.layout(&profile, geometry, 2)?;
         let units = self.units(chips, geometry, cx)?;
         let layout = *units.layout();

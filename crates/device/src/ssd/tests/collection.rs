@@ -247,7 +247,7 @@ fn options_that_cannot_work_are_refused() {
         ("gc = { kind = \"fifo\", window_blocks = 4 }", "gc"),
         ("gc = { choices = 4 }", "gc"),
         ("gc = { kind = \"d-choices\", choices = 0 }", "gc"),
-        ("gc = { kind = \"windowed\", window_blocks = 0 }", "gc"),
+        ("gc = { kind = \"windowed\", window_blocks = 0 }", "gc.window_blocks"),
         ("gc = { idle_after = \"0 ns\", idle_free_target = 9 }", "gc"),
         ("wear = { static_wl_interval = 0 }", "wear"),
         ("wear = { endurance_variation = 1 }", "wear"),
@@ -259,6 +259,6 @@ fn options_that_cannot_work_are_refused() {
             continue;
         }
         let error = refused(&small().with(options));
-        assert_eq!(error.key, Some(key), "{options}: {error}");
+        assert_eq!(error.key.as_deref(), Some(key), "{options}: {error}");
     }
 }

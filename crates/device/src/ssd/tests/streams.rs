@@ -59,6 +59,6 @@ fn streams_that_cannot_be_are_refused() {
         "streams = { kind = \"tenant\" }\ntenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }",
     ] {
         let error = refused(&ssd("slc-2015").blocks(40).spare(0.4).with(text));
-        assert_eq!(error.key, Some("streams"), "{text}: {error}");
+        assert_eq!(error.key.as_deref(), Some("streams"), "{text}: {error}");
     }
 }
