@@ -382,7 +382,8 @@ pub struct Described {
     default_is_zero: bool,
     note: &'static str,
     off: Option<&'static str>,
-    also: &'static str,
+    /// A bound that needs more than this option; empty for none.
+    pub also: &'static str,
 }
 
 impl Described {

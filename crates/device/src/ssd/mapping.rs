@@ -176,7 +176,7 @@ impl MapConfig {
     /// # Errors
     /// The map is none of this project and no registry was asked for it.
     pub(super) fn options(&self) -> Result<&Map, BuildError> {
-        self.0.options().map(|any| &any.0)
+        self.0.options().map(|any| &any.0).map_err(|error| error.within("mapping"))
     }
 
     /// The same, once they are settled.

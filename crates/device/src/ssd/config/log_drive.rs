@@ -47,7 +47,6 @@ impl SsdConfig {
             let why = "a log-block map chooses what it merges, and when it must: `copyback`, `idle_free_target` and `idle_after` have a meaning";
             return refuse("gc", why);
         }
-        self.wear.check()?;
         self.check_checkpoint()?;
         if matches!(precondition, Precondition::Aged | Precondition::Fragmented(_)) {
             let why = "the state of a log-block map is not computed: start `filled` and let a warm-up age or fragment it";
