@@ -174,8 +174,11 @@ impl Options<'_> {
     }
 }
 
-/// The machine whose option chooses among the policies of a family, that option, and a table with it.
-fn place_of(family: &str) -> Option<(&'static str, &'static str, fn(Value) -> Value)> {
+/// A machine, an option of it, and how a policy becomes the value of the outermost table.
+type Place = (&'static str, &'static str, fn(Value) -> Value);
+
+/// The machine whose option chooses among the policies of a family.
+fn place_of(family: &str) -> Option<Place> {
     let itself = |policy| policy;
     Some(match family {
         "replacement" => ("cache", "replacement", itself),
