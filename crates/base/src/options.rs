@@ -25,7 +25,7 @@
 //! assert!(config.check_ranges().is_ok());
 //! config.depth = 0;
 //! let error = config.check_ranges().expect_err("none is too few");
-//! assert_eq!((error.key, error.reason.as_str()), (Some("depth"), "0 is out of bounds: 1 to 256"));
+//! assert_eq!((error.key.as_deref(), error.reason.as_str()), (Some("depth"), "0 is out of bounds: 1 to 256"));
 //! let sentences: Vec<String> = MachineConfig::declared().iter().map(|option| option.sentence()).collect();
 //! assert_eq!(sentences[1], "Default 4; 1 to 256.");
 //! assert_eq!(sentences[2], "Default 64 KiB; a power of two from 4 KiB to 1 MiB.");
@@ -374,10 +374,16 @@ pub struct Described {
     pub range: String,
     /// Values beside the range, as a stack file writes them: each is refused.
     pub refused: Vec<String>,
+    /// The word that `kind` must say for it, where a table has other options with others; empty where it always has this one.
+    pub kind: &'static str,
+    /// What is declared of its own options, for a table.
+    pub inner: Option<fn() -> Vec<Described>>,
+    is_flattened: bool,
     default_is_zero: bool,
     note: &'static str,
     off: Option<&'static str>,
-    also: &'static str,
+    /// A bound that needs more than this option; empty for none.
+    pub also: &'static str,
 }
 
 impl Described {
@@ -388,6 +394,9 @@ impl Described {
             default: String::new(),
             range: String::new(),
             refused: Vec::new(),
+            kind: "",
+            inner: None,
+            is_flattened: false,
             default_is_zero: false,
             note: "",
             off: None,
@@ -413,6 +422,16 @@ impl Described {
     /// A bound that needs more than this option.
     pub fn also(self, also: &'static str) -> Described {
         Described { also, ..self }
+    }
+
+    /// The word of `kind` that it goes with.
+    pub fn of_kind(self, kind: &'static str) -> Described {
+        Described { kind, ..self }
+    }
+
+    /// What is declared of its own options.
+    pub fn table(self, inner: fn() -> Vec<Described>) -> Described {
+        Described { inner: Some(inner), ..self }
     }
 
     /// What it may be, or each element of it when `is_list`.
@@ -460,12 +479,25 @@ impl Described {
     }
 }
 
+/// What is declared of options that stand among those of others.
+pub fn flattened<C: Options>() -> Vec<Described> {
+    C::declared().into_iter().map(|option| Described { is_flattened: true, ..option }).collect()
+}
+
 /// Adds to the description of each option in the schema of `C` what is declared of it.
 pub fn describe<C: Options>(schema: &mut Schema) {
-    let Some(properties) = schema.get_mut("properties").and_then(|all| all.as_object_mut()) else { return };
-    for option in C::declared() {
+    // What is flattened has its sentences from its own type.
+    for option in C::declared().iter().filter(|option| !option.is_flattened) {
         let sentence = option.sentence();
-        let property = properties.get_mut(option.name).and_then(|property| property.as_object_mut());
+        let properties = match option.kind {
+            "" => schema.get_mut("properties"),
+            kind => {
+                let tables = schema.get_mut("oneOf").and_then(|tables| tables.as_array_mut());
+                let table = tables.into_iter().flatten().find(|t| t["properties"]["kind"]["const"] == kind);
+                table.and_then(|table| table.get_mut("properties"))
+            }
+        };
+        let property = properties.and_then(|all| all.get_mut(option.name)?.as_object_mut());
         let Some(property) = property.filter(|_| !sentence.is_empty()) else { continue };
         let words = match property.get("description").and_then(|words| words.as_str()) {
             Some(words) => format!("{words} {sentence}"),
@@ -486,15 +518,12 @@ pub fn check<T: Quantity>(name: &'static str, value: &T, bounds: &Bounds<T>) -> 
     Err(BuildError::at(name, format!("{} is out of bounds: {}", value.say(), bounds.say())))
 }
 
-/// The same for the options of a table.
+/// The same for the options of the table `name`.
 ///
 /// # Errors
-/// The first of them that is out of bounds, under the name of the table.
+/// The first of them that is out of bounds, as `name.OPTION`.
 pub fn check_table(name: &'static str, table: &impl Options) -> Result<(), BuildError> {
-    table.check_ranges().map_err(|error| match error.key {
-        Some(key) => BuildError::at(name, format!("{key}: {}", error.reason)),
-        None => BuildError::at(name, error.reason),
-    })
+    table.check_ranges().map_err(|error| error.within(name))
 }
 
 #[cfg(test)]
@@ -619,7 +648,7 @@ mod tests {
             (|c| c.off = Span::from_secs(11), "off", "11 s is out of bounds: 0, or 1 us to 10 s"),
             (|c| c.maybe = Some(0), "maybe", "0 is out of bounds: 1 to 256"),
             (|c| c.list = vec![3, 10], "list", "10 is out of bounds: 0, or at most 9"),
-            (|c| c.table.rate = ByteLen(1), "table", "rate: 1 B is out of bounds: 0, or at least 4 KiB"),
+            (|c| c.table.rate = ByteLen(1), "table.rate", "1 B is out of bounds: 0, or at least 4 KiB"),
         ];
         assert_eq!(every().check_ranges(), Ok(()));
         for (spoil, key, reason) in cases {
@@ -642,6 +671,88 @@ mod tests {
         assert_eq!(properties["number"]["description"], "A number. Default 256, as with mdadm; 1 to 16383.");
         assert_eq!(properties["below"]["description"], "Given.");
         assert_eq!(schema.get("required").map(|names| names.to_string()), Some("[\"below\"]".into()));
+    }
+
+    /// Shared by others.
+    #[options]
+    #[derive(Clone, Debug, PartialEq)]
+    struct Shared {
+        /// How many.
+        #[option(default = 3, range = 1..=9)]
+        number: u32,
+    }
+
+    /// One of several.
+    #[options]
+    #[derive(Clone, Debug, Default, PartialEq)]
+    enum Mode {
+        /// Nothing.
+        #[default]
+        Off,
+        /// Something.
+        HalfWay {
+            /// How far.
+            #[option(default = Ratio::new(1, 2), above = Ratio::ZERO, range = ..=Ratio::new(1, 1))]
+            part: Ratio,
+            /// How.
+            #[option(default, table)]
+            how: Inner,
+        },
+    }
+
+    /// A table with all of them.
+    #[options]
+    #[derive(Clone, Debug, PartialEq)]
+    struct Outer {
+        #[option(flatten, default)]
+        shared: Shared,
+        /// The mode.
+        #[option(default, table)]
+        mode: Mode,
+        /// Called otherwise.
+        #[serde(rename = "static")]
+        #[option(default = 1, range = 1..=2)]
+        fixed: u32,
+    }
+
+    #[test]
+    fn options_of_others_and_of_a_kind_are_declared_and_checked() {
+        let outer: Outer = toml::from_str("number = 4\nmode = { kind = \"half-way\", how.rate = 8192 }")
+            .expect("the rest has defaults");
+        let how = Inner { rate: ByteLen::kib(8) };
+        let mode = Mode::HalfWay { part: Ratio::new(1, 2), how };
+        assert_eq!(outer, Outer { shared: Shared { number: 4 }, mode, fixed: 1 });
+        assert_eq!(Outer::default().shared, Shared { number: 3 });
+        for (text, key, reason) in [
+            ("number = 0", "number", "0 is out of bounds: 1 to 9"),
+            ("static = 3", "static", "3 is out of bounds: 1 to 2"),
+            (
+                "mode = { kind = \"half-way\", part = 0 }",
+                "mode.part",
+                "0 is out of bounds: above 0, at most 1",
+            ),
+            (
+                "mode = { kind = \"half-way\", how.rate = \"1 B\" }",
+                "mode.how.rate",
+                "1 B is out of bounds: 0, or at least 4 KiB",
+            ),
+        ] {
+            let outer: Outer = toml::from_str(text).expect(text);
+            assert_eq!(outer.check_ranges(), Err(BuildError::at(key, reason)), "{text}");
+        }
+        let named =
+            |options: Vec<Described>| -> Vec<_> { options.iter().map(|o| (o.kind, o.name)).collect() };
+        assert_eq!(named(Outer::declared()), [("", "number"), ("", "mode"), ("", "static")]);
+        let mode = Outer::declared()[1].inner.expect("it is a table")();
+        assert_eq!(named(mode.clone()), [("half-way", "part"), ("half-way", "how")]);
+        assert_eq!(named(mode[1].inner.expect("it is a table")()), [("", "rate")]);
+        let schema = schemars::schema_for!(Outer);
+        let property = |name: &str| schema.get("properties").map(|all| all[name]["description"].clone());
+        assert_eq!(property("number"), Some("How many. Default 3; 1 to 9.".into()));
+        assert_eq!(property("static"), Some("Called otherwise. Default 1; 1 to 2.".into()));
+        assert_eq!(schema.get("additionalProperties"), Some(&false.into()));
+        let mode = &schema.get("$defs").expect("there are some")["Mode"]["oneOf"][1]["properties"];
+        assert_eq!(mode["part"]["description"], "How far. Default 0.5; above 0, at most 1.");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! the options behind a pointer; the family's trait makes the machine from them with the policy's own type, so the code
 //! of a request is the same whether a policy is of this project or of another crate.
 
+use crate::options::{Described, Options};
 use crate::registry::{BuildError, Registry, nearest};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error as _};
@@ -28,15 +29,15 @@ pub trait Family: 'static {
     /// What the choice decides.
     const SUMMARY: &'static str;
     /// The options of any policy of the family, and what can be made of them.
-    type Options: ?Sized + Send + Sync + 'static;
+    type Options: ?Sized + Options + Send + Sync + 'static;
 
     /// The policies of this project.
     fn builtin() -> &'static [Policy];
 }
 
-/// What the file of a policy declares, whatever its family. Implemented for the type of its options, whose fields
-/// say unit, range and default in their doc comments. An option that its schema does not name is refused.
-pub trait Declared: DeserializeOwned + JsonSchema + fmt::Debug + Send + Sync + 'static {
+/// What the file of a policy declares, whatever its family. Implemented for the type of its options, which `#[options]` declares: an option
+/// that is out of its range is refused wherever a policy is read, and so is one that it does not have.
+pub trait Declared: Options + DeserializeOwned + JsonSchema + fmt::Debug + Send + Sync + 'static {
     /// The word after `kind =`.
     const NAME: &'static str;
     /// One line of help.
@@ -82,6 +83,8 @@ pub struct Policy {
     pub draws: &'static [&'static str],
     /// JSON schema of its options.
     pub schema: &'static (dyn Fn() -> Schema + Send + Sync),
+    /// What is declared of each option; nothing of a policy whose schema says all.
+    pub declared: fn() -> Vec<Described>,
     /// What the family makes of it: a [`ReadOptions`], or for a family without options in stack files the thing itself.
     pub item: &'static (dyn Any + Send + Sync),
 }
@@ -103,6 +106,7 @@ impl Policy {
             source: C::SOURCE,
             draws: C::DRAWS,
             schema: &const { schema_of::<C> },
+            declared: C::declared,
             item: read,
         }
     }
@@ -124,6 +128,7 @@ impl Policy {
             source: word(source),
             draws: Box::leak(draws.into_boxed_slice()),
             schema: Box::leak(Box::new(move || schema.clone())),
+            declared: Vec::new,
             item: Box::leak(Box::new(read)),
         }
     }
@@ -157,7 +162,13 @@ fn schema_of<C: JsonSchema>() -> Schema {
 pub struct Chosen<F: Family> {
     name: String,
     table: toml::Table,
-    options: Option<Arc<F::Options>>,
+    /// What was read, or which option is out of its range; nothing as long as nobody knows the policy.
+    options: Option<Result<Arc<F::Options>, BuildError>>,
+}
+
+/// The options, if they are within their ranges.
+fn checked<O: ?Sized + Options>(options: Arc<O>) -> Result<Arc<O>, BuildError> {
+    options.check_ranges().map(|()| options)
 }
 
 impl<F: Family> Chosen<F> {
@@ -166,7 +177,7 @@ impl<F: Family> Chosen<F> {
     pub fn new(name: &str, table: toml::Table) -> Result<Chosen<F>, toml::de::Error> {
         let known = F::builtin().iter().find(|policy| policy.name == name);
         let options = known.map(|policy| policy.read::<F>(table.clone())).transpose()?;
-        Ok(Chosen { name: name.into(), table, options })
+        Ok(Chosen { name: name.into(), table, options: options.map(checked) })
     }
 
     /// The policy of this project called `name`, with its defaults. Panics when there is none.
@@ -182,24 +193,29 @@ impl<F: Family> Chosen<F> {
     /// There is none of this name, or it has an option without a default.
     pub fn of(name: &str, registry: &Registry) -> Result<Chosen<F>, BuildError> {
         let mut chosen = Chosen { name: name.into(), table: toml::Table::new(), options: None };
-        chosen.settle("kind", registry)?;
+        chosen.settle(F::NAME, registry)?;
         Ok(chosen)
     }
 
-    /// Looks the policy up in `registry` unless it is known. `key` is where it was named.
+    /// Looks the policy up in `registry` unless it is known. `option` is the machine's option that holds it.
     ///
     /// # Errors
-    /// There is none of this name, or its options are wrong.
-    pub fn settle(&mut self, key: &'static str, registry: &Registry) -> Result<(), BuildError> {
-        if self.options.is_some() {
-            return Ok(());
+    /// There is none of this name, or its options are wrong or out of their ranges: `option.KEY`.
+    pub fn settle(&mut self, option: &str, registry: &Registry) -> Result<(), BuildError> {
+        if self.options.is_none() {
+            let Some(policy) = registry.policy(F::NAME, &self.name) else {
+                return Err(
+                    unknown::<F>(&self.name, registry.policies(F::NAME).map(|p| p.name)).within(option)
+                );
+            };
+            let read = policy.read::<F>(self.table.clone());
+            let read = read.map_err(|e| BuildError::at("kind", e.message().trim_end()).within(option))?;
+            self.options = Some(checked(read));
         }
-        let Some(policy) = registry.policy(F::NAME, &self.name) else {
-            return Err(unknown::<F>(key, &self.name, registry.policies(F::NAME).map(|p| p.name)));
-        };
-        let read = policy.read::<F>(self.table.clone());
-        self.options = Some(read.map_err(|e| BuildError::at(key, e.message().trim_end()))?);
-        Ok(())
+        match &self.options {
+            Some(Err(error)) => Err(error.clone().within(option)),
+            _ => Ok(()),
+        }
     }
 
     /// Its name.
@@ -210,23 +226,21 @@ impl<F: Family> Chosen<F> {
     /// Its options, with all that can be made of them.
     ///
     /// # Errors
-    /// The policy is none of this project and no registry was asked for it.
+    /// An option is out of its range, or the policy is none of this project and no registry was asked for it.
     pub fn options(&self) -> Result<&F::Options, BuildError> {
-        self.options
-            .as_deref()
-            .ok_or_else(|| unknown::<F>(F::NAME, &self.name, F::builtin().iter().map(|p| p.name)))
+        match &self.options {
+            Some(Ok(options)) => Ok(options),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err(unknown::<F>(&self.name, F::builtin().iter().map(|p| p.name)).within(F::NAME)),
+        }
     }
 }
 
-fn unknown<F: Family>(
-    key: &'static str,
-    name: &str,
-    known: impl Iterator<Item = &'static str> + Clone,
-) -> BuildError {
+fn unknown<F: Family>(name: &str, known: impl Iterator<Item = &'static str> + Clone) -> BuildError {
     let near = nearest(name, known.clone());
     let near = near.map_or_else(|| ".".into(), |near| format!("; did you mean `{near}`?"));
     let all = known.collect::<Vec<_>>().join(", ");
-    BuildError::at(key, format!("unknown {} `{name}`{near} Known: {all}", F::NAME))
+    BuildError::at("kind", format!("unknown {} `{name}`{near} Known: {all}", F::NAME))
 }
 
 impl<F: Family> Clone for Chosen<F> {
@@ -290,20 +304,16 @@ pub const POLICY_NAMES: &str = "x-policy-names";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options;
 
     /// Fruit, for want of a machine that takes any.
     struct Fruits;
 
-    #[derive(Debug, Deserialize, JsonSchema)]
-    #[serde(default, deny_unknown_fields)]
+    #[options]
+    #[derive(Debug)]
     struct Pear {
+        #[option(default = 3, range = 1..=9)]
         stones: u32,
-    }
-
-    impl Default for Pear {
-        fn default() -> Pear {
-            Pear { stones: 3 }
-        }
     }
 
     impl Declared for Pear {
@@ -312,11 +322,13 @@ mod tests {
         const SOURCE: &'static str = "";
     }
 
-    #[derive(Debug, Deserialize, JsonSchema)]
-    #[serde(deny_unknown_fields)]
+    #[options]
+    #[derive(Debug)]
     struct Quince {
-        #[serde(default)]
+        #[option(default)]
         raw: bool,
+        #[option(default = 2, range = 1..=4)]
+        slices: u32,
     }
 
     impl Declared for Quince {
@@ -325,7 +337,7 @@ mod tests {
         const SOURCE: &'static str = "";
     }
 
-    trait Fruit: Send + Sync {
+    trait Fruit: Options + Send + Sync {
         fn stones(&self) -> u32;
     }
 
@@ -379,7 +391,7 @@ mod tests {
         let mut theirs = read("kind = \"quince\"\nraw = true").expect("nobody knows yet");
         assert!(theirs.options().is_err_and(|error| error.reason.contains("Known: pear")));
         let registry = Registry::new().with(&SHIPPED[..]).with(fruit::<Quince>());
-        theirs.settle("fruit.kind", &registry).expect("the registry has it");
+        theirs.settle("fruit", &registry).expect("the registry has it");
         assert_eq!(theirs.options().map(|fruit| fruit.stones()), Ok(1));
     }
 
@@ -387,15 +399,29 @@ mod tests {
     fn a_wrong_name_and_a_wrong_option_name_what_is_near() {
         let registry = Registry::new().with(&SHIPPED[..]).with(fruit::<Quince>());
         let mut wrong = read("kind = \"quinze\"").expect("nobody knows yet");
-        let error = wrong.settle("fruit.kind", &registry).expect_err("there is none");
+        let error = wrong.settle("fruit", &registry).expect_err("there is none");
         assert!(
-            error.key == Some("fruit.kind") && error.reason.contains("did you mean `quince`?"),
+            error.key.as_deref() == Some("fruit.kind") && error.reason.contains("did you mean `quince`?"),
             "{error}"
         );
         let mut strange = read("kind = \"quince\"\nstones = 2").expect("nobody knows yet");
-        let error = strange.settle("fruit.kind", &registry).expect_err("a quince has none");
+        let error = strange.settle("fruit", &registry).expect_err("a quince has none");
         assert!(error.reason.contains("`quince` has no option `stones`, but pear has"), "{error}");
         assert!(read("kind = \"pear\"\nstones = \"two\"").is_err());
+    }
+
+    #[test]
+    fn an_option_out_of_its_range_is_refused_with_its_place_whoever_made_the_policy() {
+        let registry = Registry::new().with(&SHIPPED[..]).with(fruit::<Quince>());
+        for (text, key, reason) in [
+            ("kind = \"pear\"\nstones = 0", "stones", "0 is out of bounds: 1 to 9"),
+            ("kind = \"quince\"\nslices = 5", "slices", "5 is out of bounds: 1 to 4"),
+        ] {
+            let mut chosen = read(text).expect("it can be read");
+            let error = chosen.settle("basket.fruit", &registry).expect_err(text);
+            assert_eq!(error, BuildError::at(format!("basket.fruit.{key}"), reason));
+            assert_eq!(chosen.options().err(), Some(BuildError::at(key, reason)));
+        }
     }
 
     #[test]
@@ -413,10 +439,10 @@ mod tests {
         };
         let registry = Registry::new().with(&SHIPPED[..]).with(Policy::late::<Fruits>(declaration, read));
         let mut chosen = self::read("kind = \"medlar\"\nraw = true").expect("nobody knows yet");
-        chosen.settle("fruit.kind", &registry).expect("the registry has it");
+        chosen.settle("fruit", &registry).expect("the registry has it");
         assert_eq!(chosen.options().map(|fruit| fruit.stones()), Ok(1));
         let mut strange = self::read("kind = \"medlar\"\nstones = 2").expect("nobody knows yet");
-        let error = strange.settle("fruit.kind", &registry).expect_err("a medlar has none");
+        let error = strange.settle("fruit", &registry).expect_err("a medlar has none");
         assert!(error.reason.contains("`medlar` has no option `stones`, but pear has"), "{error}");
     }
 

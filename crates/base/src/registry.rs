@@ -11,6 +11,7 @@ use crate::policy::Policy;
 use crate::units::{ByteLen, ByteOffset, Ratio, Span};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -145,16 +146,22 @@ pub enum Precondition {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct BuildError {
-    /// The option at fault, if there is one.
-    pub key: Option<&'static str>,
+    /// The option at fault, if there is one; dots lead into tables.
+    pub key: Option<Cow<'static, str>>,
     /// What is wrong and what would be right.
     pub reason: String,
 }
 
 impl BuildError {
     /// Option `key` is at fault.
-    pub fn at(key: &'static str, reason: impl Into<String>) -> BuildError {
-        BuildError { key: Some(key), reason: reason.into() }
+    pub fn at(key: impl Into<Cow<'static, str>>, reason: impl Into<String>) -> BuildError {
+        BuildError { key: Some(key.into()), reason: reason.into() }
+    }
+
+    /// The same error of an option of the table `table`.
+    pub fn within(self, table: &str) -> BuildError {
+        let key = self.key.map_or_else(|| table.to_string(), |key| format!("{table}.{key}"));
+        BuildError { key: Some(key.into()), reason: self.reason }
     }
 
     /// A child is smaller than what this machine needs for itself.

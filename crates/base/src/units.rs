@@ -183,11 +183,20 @@ impl Sub for ByteLen {
 }
 
 impl ByteLen {
-    /// The length in the largest unit that says it exactly, as one types it: `16 GiB`, `1025 B`.
+    /// The length in the unit that says it exactly with the smallest number, as one types it: `16 GiB`, `500 MB`, `1025 B`.
     pub fn exact(self) -> String {
-        let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-        match units.iter().find(|(shift, _)| self.0 > 0 && self.0.trailing_zeros() >= *shift) {
-            Some((shift, unit)) => format!("{} {unit}", self.0 >> shift),
+        let units = [
+            (1 << 40, "TiB"),
+            (1_000_000_000_000, "TB"),
+            (1 << 30, "GiB"),
+            (1_000_000_000, "GB"),
+            (1 << 20, "MiB"),
+            (1_000_000, "MB"),
+            (1 << 10, "KiB"),
+            (1_000, "kB"),
+        ];
+        match units.iter().find(|(scale, _)| self.0 > 0 && self.0.is_multiple_of(*scale)) {
+            Some((scale, unit)) => format!("{} {unit}", self.0 / scale),
             None => format!("{} B", self.0),
         }
     }
@@ -489,6 +498,9 @@ mod tests {
             (4096, "4 KiB"),
             (3 << 30, "3 GiB"),
             (1 << 40, "1 TiB"),
+            (500_000_000, "500 MB"),
+            (999_000_000_000, "999 GB"),
+            (1_536_000, "1500 KiB"),
             ((1 << 40) + 512, "1099511628288 B"),
         ];
         for (size, text) in said {

@@ -303,7 +303,7 @@ fn combinations_that_make_no_sense_are_refused() {
         ("segment_size = \"1 MiB\"", "64 blocks"),
         ("block_size = \"3 KiB\"", "a power of two"),
         ("write = { kind = \"writeback\", dirty_max = \"200 KiB\" }", "half of the memory"),
-        ("replacement = { kind = \"adaptive-culling\", tail_share = 0.7 }", "at most 1/2"),
+        ("replacement = { kind = \"adaptive-culling\", tail_share = 0.7 }", "above 0, at most 0.5"),
         ("hit_latency = \"2 ms\"", "at most 1 ms"),
         ("max_fill_size = \"512 KiB\"", "64 blocks"),
         ("write = { kind = \"writeback\", pad = true }", "goes with `destage = \"bplru\"`"),

@@ -207,11 +207,11 @@ mod tests {
     #[test]
     fn impossible_geometry_names_its_key() {
         let key = |kind: &Kind, options| build(kind, options).err().expect("it is refused").key;
-        assert_eq!(key(&memory(), "size = 5000"), Some("size"));
-        assert_eq!(key(&memory(), "size = 512"), Some("size"));
-        assert_eq!(key(&memory(), "size = 8192\nbandwidth = 0"), Some("bandwidth"));
-        assert_eq!(key(&file(), "size = 8192\npath = \"x\"\nsector = 1000"), Some("sector"));
-        assert_eq!(key(&file(), "size = 8192\npath = \"\""), Some("path"));
-        assert_eq!(key(&file(), "path = \"x\""), Some("size"), "nobody has looked at the file");
+        assert_eq!(key(&memory(), "size = 5000"), Some("size".into()));
+        assert_eq!(key(&memory(), "size = 512"), Some("size".into()));
+        assert_eq!(key(&memory(), "size = 8192\nbandwidth = 0"), Some("bandwidth".into()));
+        assert_eq!(key(&file(), "size = 8192\npath = \"x\"\nsector = 1000"), Some("sector".into()));
+        assert_eq!(key(&file(), "size = 8192\npath = \"\""), Some("path".into()));
+        assert_eq!(key(&file(), "path = \"x\""), Some("size".into()), "nobody has looked at the file");
     }
 }

@@ -374,7 +374,7 @@ fn a_buffer_stands_before_wide_units_and_tenants_too() {
 fn options_that_cannot_be_are_refused_with_what_would_be_right() {
     for (options, why) in [
         ("write_buffer = { size = \"1 KiB\" }", "too small"),
-        ("write_buffer = { size = \"1 MiB\", link_bandwidth = 0 }", "above zero"),
+        ("write_buffer = { size = \"1 MiB\", link_bandwidth = 0 }", "at least 1 B"),
         ("write_buffer = { size = \"1 MiB\", max_programs = 0 }", "at least 1"),
         ("write_buffer = { size = \"1 MiB\", dirty_share = \"3/2\" }", "at most 1"),
         ("reclaim_unit = \"superblock\"\nallocation = \"static\"", "none of their own"),

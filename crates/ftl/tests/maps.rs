@@ -1,5 +1,6 @@
 //! Every demand-paged map against an array ([`nandu_ftl::mapping::conformance`]), with settings of all kinds.
 
+use nandu_base::options::{Described, Options};
 use nandu_base::{BuildError, ByteLen, Ratio};
 use nandu_ftl::mapping::conformance::{self, BLOCK, World, shape};
 use nandu_ftl::mapping::{
@@ -56,6 +57,16 @@ fn a_map_that_outlives_a_loss_of_power_is_found() {
 enum Wrong {
     ForgetsMoves,
     KeepsItsRam,
+}
+
+impl Options for Wrong {
+    fn declared() -> Vec<Described> {
+        Vec::new()
+    }
+
+    fn check_ranges(&self) -> Result<(), BuildError> {
+        Ok(())
+    }
 }
 
 impl MapOptions for Wrong {

@@ -339,8 +339,8 @@ impl DeviceConfig for HybridConfig {
     }
 
     fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
-        self.promote.settle("promote.kind", registry)?;
-        self.rewrite.settle("rewrite.kind", registry)
+        self.promote.settle("promote", registry)?;
+        self.rewrite.settle("rewrite", registry)
     }
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {

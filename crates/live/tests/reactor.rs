@@ -5,7 +5,7 @@ mod common;
 use common::client::{Client, go, hello, option, request};
 use common::script::{self, pattern};
 use common::{Served, options, wait_for};
-use nandu_base::{BuildError, ByteLen, Declared, Rng, Span};
+use nandu_base::{BuildError, ByteLen, Declared, Rng, Span, options as declared};
 use nandu_cache::prefetch::{self, Look, Prefetch, PrefetchOptions, Range, Units};
 use nandu_live::nbd::wire::{
     EXTENDED_CHUNK_HEAD_BYTES, EXTENDED_CHUNK_MAGIC, EXTENDED_REQUEST_MAGIC, Fields, GREETING_BYTES,
@@ -339,7 +339,8 @@ fn an_end_answers_what_is_under_way() {
 }
 
 /// A prefetcher from outside that does not come back until it is let go.
-#[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+#[declared]
+#[derive(Clone, Debug)]
 struct Stuck {}
 
 static LET_GO: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());

@@ -80,7 +80,8 @@ pub mod units {
 /// use nandu::units::{BuildError, Violation};
 ///
 /// /// Its options: none.
-/// #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+/// #[nandu::options(crate = nandu)]
+/// #[derive(Clone, Debug)]
 /// struct Options {}
 ///
 /// impl nandu::Declared for Options {
@@ -148,7 +149,8 @@ pub mod replacement {
 /// use nandu::prefetch::{Look, Prefetch, PrefetchOptions, Range, Units, policy};
 ///
 /// /// Its options: none.
-/// #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+/// #[nandu::options(crate = nandu)]
+/// #[derive(Clone, Debug)]
 /// struct Options {}
 ///
 /// impl nandu::Declared for Options {
@@ -229,7 +231,8 @@ pub mod demotion {
 /// use nandu::victim::{BlockId, GcPolicy, PlaneView, VictimOptions, policy};
 ///
 /// /// Its options: none.
-/// #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+/// #[nandu::options(crate = nandu)]
+/// #[derive(Clone, Debug)]
 /// struct Options {}
 ///
 /// impl nandu::Declared for Options {
@@ -287,7 +290,8 @@ pub mod victim {
 /// use nandu::isolation::{Given, Isolation, IsolationOptions, Space, policy};
 ///
 /// /// Its options: none.
-/// #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+/// #[nandu::options(crate = nandu)]
+/// #[derive(Clone, Debug)]
 /// struct Options {}
 ///
 /// impl nandu::Declared for Options {
@@ -341,7 +345,8 @@ pub mod mapping {
 /// use nandu::units::{Instant, TenantId};
 ///
 /// /// Its options: none.
-/// #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+/// #[nandu::options(crate = nandu)]
+/// #[derive(Clone, Debug)]
 /// struct Options {}
 ///
 /// impl nandu::Declared for Options {

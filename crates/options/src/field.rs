@@ -3,18 +3,22 @@
 use proc_macro2::{Spacing, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::parse::{Parse, ParseStream};
-use syn::{Error, GenericArgument, Ident, LitStr, Path, PathArguments, Token, Type, parse_quote};
+use syn::{Attribute, Error, GenericArgument, Ident, LitStr, Path, PathArguments, Token, Type, parse_quote};
 
 /// A field and what is said of it.
 pub(crate) struct Field {
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
+    /// Its name in a stack file.
+    name: String,
     /// Its default as an expression.
     pub(crate) default: Option<TokenStream>,
     /// Calls that make its bounds.
     bounds: TokenStream,
     is_bounded: bool,
     is_table: bool,
+    /// Its options stand among those of its owner.
+    pub(crate) is_flattened: bool,
     note: Option<LitStr>,
     unset: Option<LitStr>,
     also: Option<LitStr>,
@@ -47,12 +51,14 @@ impl Field {
     pub(crate) fn take(field: &mut syn::Field) -> Result<Field, Error> {
         let ident = field.ident.clone().expect("the fields have names");
         let mut read = Field {
+            name: renamed(&field.attrs).unwrap_or_else(|| ident.to_string()),
             ident,
             ty: field.ty.clone(),
             default: None,
             bounds: TokenStream::new(),
             is_bounded: false,
             is_table: false,
+            is_flattened: false,
             note: None,
             unset: None,
             also: None,
@@ -67,12 +73,15 @@ impl Field {
                 read.add(part)?;
             }
         }
+        if read.is_flattened {
+            field.attrs.push(parse_quote!(#[serde(flatten)]));
+        }
         Ok(read)
     }
 
     fn add(&mut self, Part { name, value }: Part) -> Result<(), Error> {
-        let takes_value = !matches!(name.to_string().as_str(), "default" | "power_of_two" | "table");
-        let takes_none = name == "power_of_two" || name == "table";
+        let takes_none = name == "power_of_two" || name == "table" || name == "flatten";
+        let takes_value = !takes_none && name != "default";
         if (takes_value && value.is_empty()) || (takes_none && !value.is_empty()) {
             let what = if takes_none { "no value" } else { "a value" };
             return Err(Error::new_spanned(&name, format!("`{name}` takes {what}")));
@@ -102,12 +111,15 @@ impl Field {
                 self.is_table = true;
                 return Ok(());
             }
+            "flatten" => {
+                self.is_flattened = true;
+                return Ok(());
+            }
             "range" => range(&name, value)?,
             "above" | "below" | "multiple_of" | "off" => quote!(.#name(#value)),
             "power_of_two" => quote!(.power_of_two()),
             _ => {
-                let known =
-                    "default, range, above, below, power_of_two, multiple_of, off, table, note, unset, also";
+                let known = "default, range, above, below, power_of_two, multiple_of, off, table, flatten, note, unset, also";
                 return Err(Error::new_spanned(&name, format!("`{name}` is not known here: {known}")));
             }
         };
@@ -116,9 +128,12 @@ impl Field {
         Ok(())
     }
 
-    /// The function that makes its default.
-    pub(crate) fn default_function(&self) -> Ident {
-        format_ident!("default_{}", self.ident)
+    /// The function that makes its default. `variant` is the one that has the field, in an enum.
+    pub(crate) fn default_function(&self, variant: &str) -> Ident {
+        match variant {
+            "" => format_ident!("default_{}", self.ident),
+            _ => format_ident!("default_{variant}_{}", self.ident),
+        }
     }
 
     /// Whether it must be given.
@@ -140,19 +155,22 @@ impl Field {
         quote!(#base::options::Bounds::<#ty>::any() #bounds)
     }
 
-    /// The expression that describes it.
-    pub(crate) fn declaration(&self, owner: &Ident, base: &Path) -> TokenStream {
-        let name = self.ident.to_string();
+    /// The expression that describes it. `default` is the path of the function that makes its default.
+    pub(crate) fn declaration(&self, default: &TokenStream, base: &Path) -> TokenStream {
+        let name = &self.name;
         let mut calls = TokenStream::new();
         if self.default.is_some() && !self.is_table && self.unset.is_none() {
-            let function = self.default_function();
-            calls.extend(quote!(.with_default(&#owner::#function())));
+            calls.extend(quote!(.with_default(&#default())));
         }
         for (call, text) in [("noted", &self.note), ("unset", &self.unset), ("also", &self.also)] {
             if let Some(text) = text {
                 let call = format_ident!("{call}");
                 calls.extend(quote!(.#call(#text)));
             }
+        }
+        if self.is_table {
+            let table = self.bounded();
+            calls.extend(quote!(.table(<#table as #base::options::Options>::declared)));
         }
         if self.is_bounded {
             let bounds = self.all_bounds(base);
@@ -162,31 +180,52 @@ impl Field {
         quote!(#base::options::Described::new(#name) #calls)
     }
 
-    /// The statement that checks it, if there is anything to check.
-    pub(crate) fn check(&self, base: &Path) -> Option<TokenStream> {
-        let (ident, name) = (&self.ident, self.ident.to_string());
-        if self.is_table {
-            let one = quote!(#base::options::check_table(#name, table)?;);
-            return Some(match inner(&self.ty, "Option") {
-                None => quote!({ let table = &self.#ident; #one }),
-                Some(_) => quote!(if let ::std::option::Option::Some(table) = &self.#ident { #one }),
-            });
+    /// The statement that checks what `place` holds, if there is anything to check.
+    pub(crate) fn check(&self, place: &TokenStream, base: &Path) -> Option<TokenStream> {
+        let name = &self.name;
+        if self.is_flattened {
+            return Some(quote!(#base::options::Options::check_ranges(&#place)?;));
         }
-        if !self.is_bounded {
+        let one = |value: TokenStream| match self.is_table {
+            true => quote!(#base::options::check_table(#name, #value)?;),
+            false => quote!(#base::options::check(#name, #value, &bounds)?;),
+        };
+        if !self.is_table && !self.is_bounded {
             return None;
         }
-        let bounds = self.all_bounds(base);
-        let each = |value: TokenStream| quote!(#base::options::check(#name, #value, &bounds)?;);
         let body = match (inner(&self.ty, "Option"), inner(&self.ty, "Vec")) {
-            (None, None) => each(quote!(&self.#ident)),
+            (None, None) => one(quote!(&#place)),
             // At most one of an `Option`, all of a list.
             _ => {
-                let check = each(quote!(value));
-                quote!(for value in self.#ident.iter() { #check })
+                let check = one(quote!(value));
+                quote!(for value in #place.iter() { #check })
             }
         };
+        if self.is_table {
+            return Some(body);
+        }
+        let bounds = self.all_bounds(base);
         Some(quote!({ let bounds = #bounds; #body }))
     }
+}
+
+/// What `#[serde(rename = "...")]` says.
+pub(crate) fn renamed(attributes: &[Attribute]) -> Option<String> {
+    let mut name = None;
+    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("serde")) {
+        // What it cannot read, serde refuses.
+        let _ = attribute.parse_nested_meta(|meta| {
+            if !meta.input.peek(Token![=]) {
+                return Ok(());
+            }
+            let value = meta.value()?.parse::<TokenTree>()?;
+            if meta.path.is_ident("rename") {
+                name = Some(syn::parse2::<LitStr>(value.into())?.value());
+            }
+            Ok(())
+        });
+    }
+    name
 }
 
 /// `T` of `Outer<T>`.

@@ -6,11 +6,12 @@
 //! change in any version.
 
 mod field;
+mod tagged;
 mod words;
 
 use field::Field;
 use proc_macro::TokenStream;
-use quote::{format_ident, quote};
+use quote::quote;
 use syn::{Attribute, Data, DeriveInput, Error, Fields, Path, parse_macro_input, parse_quote};
 
 /// Declares the options of a machine or policy, or the words among which an option chooses.
@@ -22,11 +23,15 @@ use syn::{Attribute, Data, DeriveInput, Error, Fields, Path, parse_macro_input, 
 /// - `range = LOW..=HIGH`, `range = LOW..`, `range = ..=HIGH`, `above = LOW`, `below = HIGH`, `power_of_two`, `multiple_of = STEP`: what it may be. Of a list
 ///   they bound each element.
 /// - `off = "never"`: zero is allowed besides and means this.
-/// - `table`: the field has options of its own.
+/// - `table`: the field has options of its own, in a table of its name.
+/// - `flatten`: the field has options of its own, which stand among these. An option that nobody knows is then refused by the schema alone.
 /// - `note = "as in the paper"`, `unset = "4, with \"fifo\" 1"` and `also = "room for 8 entries"` complete the sentence of the reference: words behind the
 ///   default, the default of an option that depends on others, and a bound that needs more than this field.
 ///
 /// Where every option has a default it implements `Default`, otherwise it adds `with_defaults`, which takes the others.
+///
+/// On an enum of which a variant has options it does the same for each variant, which the key `kind` names in kebab case. A variant with options may be
+/// the `#[default]` when each of them has a default.
 ///
 /// On an enum without fields it derives `Deserialize`, in kebab case, and `JsonSchema`, and makes it a value that a sentence can say.
 ///
@@ -45,7 +50,10 @@ pub fn options(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as DeriveInput);
     let made = match &item.data {
         Data::Struct(_) => of_struct(item, &base),
-        Data::Enum(_) => words::of_enum(&item, &base),
+        Data::Enum(data) if data.variants.iter().all(|variant| variant.fields.is_empty()) => {
+            words::of_enum(&item, &base)
+        }
+        Data::Enum(_) => tagged::of_enum(item, &base),
         Data::Union(_) => Err(Error::new_spanned(&item.ident, "options are a struct or an enum")),
     };
     made.unwrap_or_else(Error::into_compile_error).into()
@@ -77,23 +85,37 @@ fn of_struct(mut item: DeriveInput, base: &Path) -> Result<proc_macro2::TokenStr
     let mut fields = Vec::new();
     for field in &mut named.named {
         let read = Field::take(field)?;
-        if read.default.is_some() {
-            let path = format!("{name}::{}", read.default_function());
+        if read.default.is_some() && !read.is_flattened {
+            let path = format!("{name}::{}", read.default_function(""));
             field.attrs.push(parse_quote!(#[serde(default = #path)]));
         }
         fields.push(read);
     }
-    let functions = fields.iter().filter_map(|field| {
-        let (function, ty, value) = (field.default_function(), &field.ty, field.default.as_ref()?);
-        Some(quote! { fn #function() -> #ty { #value } })
+    let functions = fields.iter().map(|field| default_of(field, ""));
+    let declarations = fields.iter().map(|field| {
+        let (function, ty) = (field.default_function(""), &field.ty);
+        match field.is_flattened {
+            true => quote!(#base::options::flattened::<#ty>()),
+            false => {
+                let one = field.declaration(&quote!(#name::#function), base);
+                quote!([#one])
+            }
+        }
     });
-    let declarations = fields.iter().map(|field| field.declaration(&name, base));
-    let checks = fields.iter().filter_map(|field| field.check(base));
+    let checks = fields.iter().filter_map(|field| {
+        let ident = &field.ident;
+        field.check(&quote!(self.#ident), base)
+    });
     let constructor = if has_own_default { None } else { Some(constructor(&name, &fields, &item.vis)) };
+    // Serde cannot refuse what nobody knows where options are flattened.
+    let unknown = match fields.iter().any(|field| field.is_flattened) {
+        true => quote!(#[schemars(extend("additionalProperties" = false))]),
+        false => quote!(#[serde(deny_unknown_fields)]),
+    };
     let described = quote!(#base::options::describe::<#name>);
     Ok(quote! {
         #[derive(::serde::Deserialize, ::schemars::JsonSchema)]
-        #[serde(deny_unknown_fields)]
+        #unknown
         #[schemars(transform = #described)]
         #item
 
@@ -105,7 +127,10 @@ fn of_struct(mut item: DeriveInput, base: &Path) -> Result<proc_macro2::TokenStr
 
         impl #base::options::Options for #name {
             fn declared() -> ::std::vec::Vec<#base::options::Described> {
-                ::std::vec![#(#declarations),*]
+                #[allow(unused_mut)]
+                let mut all = ::std::vec::Vec::new();
+                #(all.extend(#declarations);)*
+                all
             }
 
             fn check_ranges(&self) -> ::std::result::Result<(), #base::options::BuildError> {
@@ -114,6 +139,12 @@ fn of_struct(mut item: DeriveInput, base: &Path) -> Result<proc_macro2::TokenStr
             }
         }
     })
+}
+
+/// The function that makes the default of a field, if it has one.
+fn default_of(field: &Field, variant: &str) -> Option<proc_macro2::TokenStream> {
+    let (function, ty, value) = (field.default_function(variant), &field.ty, field.default.as_ref()?);
+    Some(quote! { fn #function() -> #ty { #value } })
 }
 
 /// `Default`, or `with_defaults` for what has options that must be given.
@@ -128,7 +159,7 @@ fn constructor(
         match () {
             () if field.is_required() => quote!(#ident),
             () if field.default.is_some() => {
-                let function = format_ident!("{}", field.default_function());
+                let function = field.default_function("");
                 quote!(#ident: #name::#function())
             }
             () => quote!(#ident: ::std::option::Option::None),

@@ -1,7 +1,8 @@
 //! An enum whose variants are words.
 
+use crate::field::renamed;
 use quote::quote;
-use syn::{Data, DeriveInput, Error, Fields, Path};
+use syn::{Data, DeriveInput, Error, Fields, Path, Variant};
 
 pub(crate) fn of_enum(item: &DeriveInput, base: &Path) -> Result<proc_macro2::TokenStream, Error> {
     let name = &item.ident;
@@ -11,7 +12,7 @@ pub(crate) fn of_enum(item: &DeriveInput, base: &Path) -> Result<proc_macro2::To
         if !matches!(variant.fields, Fields::Unit) {
             return Err(Error::new_spanned(variant, "a word has no fields"));
         }
-        let (ident, word) = (&variant.ident, kebab(&variant.ident.to_string()));
+        let (ident, word) = (&variant.ident, word(variant));
         arms.push(quote!(#name::#ident => #word));
     }
     Ok(quote! {
@@ -27,8 +28,13 @@ pub(crate) fn of_enum(item: &DeriveInput, base: &Path) -> Result<proc_macro2::To
     })
 }
 
+/// How a stack file writes the variant.
+pub(crate) fn word(variant: &Variant) -> String {
+    renamed(&variant.attrs).unwrap_or_else(|| kebab(&variant.ident.to_string()))
+}
+
 /// `GcHint` as `gc-hint`, the way serde does it.
-fn kebab(ident: &str) -> String {
+pub(crate) fn kebab(ident: &str) -> String {
     let mut word = String::new();
     for (i, letter) in ident.char_indices() {
         if letter.is_uppercase() && i > 0 {

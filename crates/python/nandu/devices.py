@@ -73,83 +73,80 @@ class CachePrefetch:
         """Behind sequential reads, in windows that double (Linux read-ahead)."""
         _kind: ClassVar[str] = "sequential"
         window_max: int | str | None = None
-        """Longest window. Default 128 KiB, at most 16 MiB."""
+        """Longest window. Default 128 KiB; at most 16 MiB; a multiple of the block."""
         window_min: int | str | None = None
-        """First window. Default 16 KiB; at least a block."""
+        """First window. Default 16 KiB; at most 16 MiB; a multiple of the block."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Amp(CachePrefetchOptions):
         """Behind sequential reads, by a length and a lead that each stream learns (AMP)."""
         _kind: ClassVar[str] = "amp"
         async_above: int | None = None
-        """Blocks of a set above which the next one is brought before it is missed. Default 4, at most 4,096."""
+        """Blocks of a set above which the next one is brought before it is missed. Default 4; at most 4096."""
         streams: int | None = None
-        """Streams that are told apart, 80 bytes each. Default 128, from 1 to 4,096; of more the one goes that was used longest ago."""
+        """Streams that are told apart, 80 bytes each; of more the one goes that was used longest ago. Default 128; 1 to 4096."""
         window_max: int | str | None = None
-        """Longest set. Default 1 MiB; a multiple of the block, at most 16 MiB."""
+        """Longest set. Default 1 MiB; at most 16 MiB; a multiple of the block."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class PBlock(CachePrefetchOptions):
         """So much behind each missing block."""
         _kind: ClassVar[str] = "p-block"
         lookahead: int | str | None = None
-        """How much. Default 32 KiB; from a block to 16 MiB."""
+        """How much. Default 32 KiB; at most 16 MiB; a multiple of the block."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Segment(CachePrefetchOptions):
         """The whole segment of each missing block."""
         _kind: ClassVar[str] = "segment"
         holes: Literal["segment", "block-only"] | None = None
-        """What a missing block of a segment that is partly here brings: all that is missing (`segment`), or itself
-        (`block-only`). Default `segment`."""
+        """What a missing block of a segment that is partly here brings. Default "segment"."""
         segment_size: int | str | None = None
-        """Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment_size`."""
+        """Bytes of a segment, instead of the cache's `segment_size`. A power of two of blocks, at most 64."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class GatedSegment(CachePrefetchOptions):
         """The same, while it is of use."""
         _kind: ClassVar[str] = "gated-segment"
         holes: Literal["segment", "block-only"] | None = None
-        """What a missing block of a segment that is partly here brings: all that is missing (`segment`), or itself
-        (`block-only`). Default `segment`."""
+        """What a missing block of a segment that is partly here brings. Default "segment"."""
         min_accuracy: float | str | None = None
-        """Least share of prefetched blocks that is used, or the gate closes. Default 25 %, above 0, at most 1."""
+        """Least share of prefetched blocks that is used, or the gate closes. Default 0.25; above 0, at most 1."""
         probe_interval: int | None = None
-        """While the gate is closed, one read of missing blocks in this many brings its segment. Default 32, from 2 to
-        65,536."""
+        """While the gate is closed, one read of missing blocks in this many brings its segment. Default 32; 2 to 65536."""
         segment_size: int | str | None = None
-        """Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment_size`."""
+        """Bytes of a segment, instead of the cache's `segment_size`. A power of two of blocks, at most 64."""
         window: int | None = None
-        """Segment reads after which the gate is judged. Default 1024, from 16 to 1,000,000."""
+        """Segment reads after which the gate is judged. Default 1024; 16 to 1000000."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Markov(CachePrefetchOptions):
         """The segment that followed this one before."""
         _kind: ClassVar[str] = "markov"
         entries: int | None = None
-        """Entries of the table, 24 bytes each. Default 65,536, from 16 to 16,777,216."""
+        """Entries of the table, 24 bytes each. Default 65536; 16 to 16777216."""
         segment_size: int | str | None = None
-        """Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment_size`."""
+        """Bytes of a segment, instead of the cache's `segment_size`. A power of two of blocks, at most 64."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Mithril(CachePrefetchOptions):
         """What was read shortly after this before, mined from reads that were missing a few times (MITHRIL)."""
         _kind: ClassVar[str] = "mithril"
         entries: int | None = None
-        """Entries of the table, 88 bytes each. Default 65,536, from 16 to 16,777,216."""
+        """Entries of the table, 88 bytes each. Default 65536; 16 to 16777216."""
         lookahead: int | None = None
-        """Reads within which another one counts as being shortly after. Default 20, from 1 to 1000."""
+        """Reads within which another one counts as being shortly after. Default 20; 1 to 1000."""
         rows: int | None = None
-        """Rows that are mined together, 600 bytes each with what is recorded before. Default 2560, from 2 to 65,536."""
+        """Rows that are mined together, 600 bytes each with what is recorded before. Default 2560; 2 to 65536."""
         support: int | None = None
-        """How often a read was missing before it is mined. Default 2, from 1 to 8."""
+        """How often a read was missing before it is mined. Default 2; 1 to 8."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Oracle(CachePrefetchOptions):
         """What reads will ask for, told in advance: the most that hints of the application can do. In a simulation only."""
         _kind: ClassVar[str] = "oracle"
         lookahead: int | None = None
-        """How many requests before it comes a read is told. Default 32, from 1 to 1024."""
+        """How many requests before it comes a read is told. Default 32; 1 to 1024."""
 
 
 class CacheReplacementOptions(Options):
@@ -164,7 +161,7 @@ class CacheReplacement:
         """The line that was met longest ago goes."""
         _kind: ClassVar[str] = "lru"
         granularity: Literal["block", "segment"] | None = None
-        """What goes at a time: `block`, or `segment`, the segment of the prefetcher. Default `block`."""
+        """What goes at a time; a segment is that of the prefetcher. Default "block"."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Arc(CacheReplacementOptions):
@@ -181,14 +178,14 @@ class CacheReplacement:
         """A small and a main queue (S3-FIFO). By blocks."""
         _kind: ClassVar[str] = "s3-fifo"
         fill: Literal["small", "main"] | None = None
-        """Where lines go while memory fills and the small queue has its share: `small` (default, the paper) or `main` (libCacheSim since 2024-12)."""
+        """Where lines go while memory fills and the small queue has its share: `small` as in the paper, `main` as in libCacheSim since 2024-12. Default "small"."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Sieve(CacheReplacementOptions):
         """A queue and a hand (SIEVE)."""
         _kind: ClassVar[str] = "sieve"
         granularity: Literal["block", "segment"] | None = None
-        """What goes at a time: `block` or `segment`. Default `block`."""
+        """What goes at a time. Default "block"."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Lirs(CacheReplacementOptions):
@@ -205,30 +202,30 @@ class CacheReplacement:
         """Prefetched blocks go from segments that were not met for long; the length of L1 is fixed. By segments."""
         _kind: ClassVar[str] = "fixed-culling"
         l1: float | str | None = None
-        """L1, as a share of the segments that fill memory. Default 1/2, above 0, at most 1."""
+        """L1, as a share of the segments that fill memory. Default 0.5; above 0, at most 1."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class AdaptiveCulling(CacheReplacementOptions):
         """The same, and the length of L1 follows the hits. By segments."""
         _kind: ClassVar[str] = "adaptive-culling"
         adapt_interval: int | None = None
-        """How many of them. Default 3, from 1 to 1,000,000."""
+        """How many of them. Default 3; 1 to 1000000."""
         ghost: bool | None = None
         """Remember culled blocks of segments in L2: a read of one counts as a gain of a longer L1. Default false."""
         l1: float | str | None = None
-        """L1 at the start, as a share of the segments that fill memory. Default 1/2, above 0, at most 1."""
+        """L1 at the start, as a share of the segments that fill memory. Default 0.5; above 0, at most 1."""
         l1_max: float | str | None = None
-        """L1 at most, as a share of the segments that fill memory. Default: all but `tail_share`, so that L2 has blocks to be met.
-        From `tail_share` to 1; with 1 a list L1 that takes all memory is never made shorter."""
+        """L1 at most, as a share of the segments that fill memory; by default L2 has blocks to be met. With 1 a list L1 that takes all memory is never
+        made shorter, and less than `tail_share` counts as that. Default: all but `tail_share`; above 0, at most 1."""
         step_down_max: int | None = None
-        """Most segments by which L1 falls in one request. Default 4, from 1 to 1024."""
+        """Most segments by which L1 falls in one request. Default 4; 1 to 1024."""
         step_up: float | str | None = None
-        """S: segments by which L1 grows for each hit. Default 1, above 0, at most 64."""
+        """S: segments by which L1 grows for each hit. Default 1; above 0, at most 64."""
         tail_share: float | str | None = None
-        """The oldest part of L1 and of L2, as a share of the segments that fill memory. Default 5 %, above 0, at most 1/2."""
+        """The oldest part of L1 and of L2, as a share of the segments that fill memory. Default 0.05; above 0, at most 0.5."""
         trigger: Literal["b1", "b1+b2", "reads"] | None = None
         """What makes the length of L1 be adapted: `b1` for hits in the oldest part of L1 as in the paper, `b1+b2` for hits in
-        the oldest parts of L1 and L2, `reads` for blocks read. Default `b1+b2`."""
+        the oldest parts of L1 and L2, `reads` for blocks read. Default "b1+b2"."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class SegmentPrefetchOnly(CacheReplacementOptions):
@@ -253,23 +250,21 @@ class CacheWrite:
         """Later: a write of whole blocks is acknowledged when it is in memory, and lost in a power cut unless it was flushed."""
         _kind: ClassVar[str] = "writeback"
         destage: CacheDestageOptions | str | Mapping[str, Any] | None = None
-        """What goes below next. Default `lru`."""
+        """What goes below next. Default "lru"."""
         destage_depth: int | None = None
-        """Writes that destage at the same time. Default 4, from 1 to 256."""
+        """Writes that destage at the same time. Default 4; 1 to 256."""
         dirty_expire: str | None = None
-        """Dirty data that is older goes below. Default 1 s, from 1 us to 1 h."""
+        """Dirty data that is older goes below. Default 1 s; 1 us to 1 h."""
         dirty_max: int | str | None = None
-        """Part of the memory that dirty data may take; writes beyond go through. Default: a quarter of `size`. From 1
-        block to half of the memory."""
+        """Part of the memory that dirty data may take; writes beyond go through. Default: a quarter of `size`; from 1 block to half of the memory."""
         erase_unit: int | str | None = None
-        """What `bplru` and `lb-clock` destage together, the NAND block of the drive. Default 256 KiB; a power of two of
-        blocks, at most 4096 blocks."""
+        """What `bplru` and `lb-clock` destage together, the NAND block of the drive. Default 256 KiB; a power of two; from a block to 4096 blocks."""
         max_destage_size: int | str | None = None
         """Longest write of a destage. With `lru` dirty blocks beside the one whose turn it is go with it up to there; `block_size`: each for
         itself. Default: 256 blocks, or what the device below takes; at least a block, at most what the device takes."""
         pad: bool | None = None
         """With `bplru`: pages of a NAND block that are not dirty are read and written with it, so that a drive that maps by
-        blocks can switch it in. Default false. `erase_unit` is then at most 64 blocks."""
+        blocks can switch it in. `erase_unit` is then at most 64 blocks. Default false."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -295,18 +290,17 @@ class FaultFreeze:
         at: str
         """Time after the start of the run."""
         duration: str
-        """How long. From 1 us to 1 h."""
+        """How long. 1 us to 1 h."""
         _kind: ClassVar[str] = "at"
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Random(FaultFreezeOptions):
         """Again and again, from the seed."""
         duration: str
-        """How long. From 1 us to 1 h."""
+        """How long. 1 us to 1 h."""
         _kind: ClassVar[str] = "random"
         mean_interval: str
-        """Mean time from the end of one to the next; each is drawn from half to one and a half times the mean. From
-        1 us to 1000 h."""
+        """Mean time from the end of one to the next; each is drawn from half to one and a half times the mean. 1 us to 1000 h."""
 
 
 class FaultLossOptions(Options):
@@ -323,17 +317,16 @@ class FaultLoss:
         """Time after the start of the run."""
         _kind: ClassVar[str] = "at"
         outage: str | None = None
-        """Time until the device is back. Default: never. From 1 us to 1000 h."""
+        """Time until the device is back. Default: never; 1 us to 1000 h."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Random(FaultLossOptions):
         """Again and again, from the seed."""
         _kind: ClassVar[str] = "random"
         mean_interval: str
-        """Mean time from the end of one to the next; each is drawn from half to one and a half times the mean. From
-        1 us to 1000 h."""
+        """Mean time from the end of one to the next; each is drawn from half to one and a half times the mean. 1 us to 1000 h."""
         outage: str
-        """Mean time until the device is back, drawn alike. From 1 us to 1000 h."""
+        """Mean time until the device is back, drawn alike. 1 us to 1000 h."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -342,17 +335,17 @@ class FlashAreaOptions(Options):
     name: str
     """What its `flash-area` calls it."""
     bits_per_cell: int | None = None
-    """Bits that a cell holds, at most those of the chip, which is the default."""
+    """Bits that a cell holds. Default: those of the chip; at least 1; at most those."""
     blocks_per_die: int | None = None
-    """Blocks of each die. Give this or `capacity`."""
+    """Blocks of each die. Give this or `capacity`. 1 to 1000000."""
     capacity: int | str | None = None
     """Bytes that it holds in its mode; rounded down to whole erase units. Give this or `blocks_per_die`."""
     endurance: int | None = None
-    """Cycles a block is made for. Default as for the chip."""
+    """Cycles a block is made for. Default: as for the chip; at least 1."""
     program_latency: str | None = None
-    """tPROG. Default as for the chip."""
+    """tPROG. Default: as for the chip; 1 ns to 1 h."""
     read_latency: str | None = None
-    """tR. Default as for the chip."""
+    """tR. Default: as for the chip; 1 ns to 1 h."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -401,7 +394,7 @@ class HybridPromote:
     class Hot(HybridPromoteOptions):
         """One that was read from there so often, as far as such a table remembers."""
         hits: int
-        """Reads, from 1 to 255."""
+        """Reads. 1 to 255."""
         _kind: ClassVar[str] = "hot"
 
 
@@ -426,10 +419,10 @@ class HybridRewrite:
     class Pinned(HybridRewriteOptions):
         """Those that were read or overwritten so often, up to a share of the zone; uses are halved each time a page stays."""
         hits: int
-        """Uses, from 1 to 255."""
+        """Uses. 1 to 255."""
         _kind: ClassVar[str] = "pinned"
         share: float | str
-        """Share of the pages of the zone."""
+        """Share of the pages of the zone. At most 1."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Levels(HybridRewriteOptions):
@@ -471,11 +464,11 @@ class QueueCost:
         """A base and a time for each 4 KiB beyond the first."""
         _kind: ClassVar[str] = "linear"
         read_4k: str | None = None
-        """A read of up to 4 KiB. Default 52 us; more than 0, at most 1 s."""
+        """A read of up to 4 KiB. Default 52 us; above 0 ns, at most 1 s."""
         read_per_4k: str | None = None
         """Each further 4 KiB read. Default 52 us; at most 1 s."""
         write_4k: str | None = None
-        """A write of up to 4 KiB. Default 412 us; more than 0, at most 1 s."""
+        """A write of up to 4 KiB. Default 412 us; above 0 ns, at most 1 s."""
         write_per_4k: str | None = None
         """Each further 4 KiB written. Default 412 us; at most 1 s."""
 
@@ -502,7 +495,7 @@ class QueueOrder:
         """Reads as they came, then the rest."""
         _kind: ClassVar[str] = "reads-first"
         max_read_bypass: int | None = None
-        """Reads that may pass the oldest of the rest. By default there is no bound."""
+        """Reads that may pass the oldest of the rest. Default: no bound."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class IrbwFifo(QueueOrderOptions):
@@ -511,9 +504,9 @@ class QueueOrder:
         bundle_max: int | None = None
         """Longest bundle. Default 64; at least 1."""
         erase_unit: int | str | None = None
-        """What a bundle lies in: a block of the flash, or a superblock. Default 1 MiB; at least one sector."""
+        """What a bundle lies in: a block of the flash, or a superblock. Default 1 MiB; at least 512 B."""
         reads_first: bool | None = None
-        """Whether reads go before a bundle that has not begun."""
+        """Whether reads go before a bundle that has not begun. Default false."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Bp(QueueOrderOptions):
@@ -522,7 +515,7 @@ class QueueOrder:
         bundle_max: int | None = None
         """Most writes in a row that are preferred. Default 64; at least 1."""
         erase_unit: int | str | None = None
-        """The unit: a block of the flash, or a superblock. Default 1 MiB; at least one sector."""
+        """The unit: a block of the flash, or a superblock. Default 1 MiB; at least 512 B."""
 
 
 class QueueSchedulerOptions(Options):
@@ -555,7 +548,7 @@ class QueueScheduler:
         """An elevator that waits for the one who will be back."""
         _kind: ClassVar[str] = "anticipatory"
         antic_expire: str | None = None
-        """Longest wait for the next read of a tenant. Default 6.7 ms."""
+        """Longest wait for the next read of a tenant. Default 6700 us."""
         close_distance: int | str | None = None
         """A read this close behind the last one is taken without a wait. Default 64 KiB."""
         read_batch: str | None = None
@@ -572,33 +565,33 @@ class QueueScheduler:
         """Slices of time in turn."""
         _kind: ClassVar[str] = "cfq"
         async_requests: int | None = None
-        """Requests that a turn of all else may send; 16 in Linux, by default any number. At least 1. Not with `slo`."""
+        """Requests that a turn of all else may send; 16 in Linux. Not with `slo`. Default: any number; at least 1."""
         quantum: int | None = None
-        """Requests of one turn in flight. Default 8; at least 1. Not with `slo`."""
+        """Requests of one turn in flight. Not with `slo`. Default 8; at least 1."""
         slice_async: str | None = None
-        """A turn of all else at weight 100. Default 40 ms, inside a die 400 us; more than 0."""
+        """A turn of all else at weight 100. Default: 40 ms, inside a die 400 us; above 0 ns."""
         slice_idle: str | None = None
-        """How long an empty queue keeps its turn. Default 8 ms, with `slo` 0, inside a die 500 us."""
+        """How long an empty queue keeps its turn. Default: 8 ms, with `slo` 0, inside a die 500 us."""
         slice_sync: str | None = None
-        """A turn of reads at weight 100; with `slo`, what each tenant adds to the period. Default 100 ms, inside a die 1 ms; more than 0."""
+        """A turn of reads at weight 100; with `slo`, what each tenant adds to the period. Default: 100 ms, inside a die 1 ms; above 0 ns."""
         slices: Literal["classic", "slo"] | None = None
-        """`classic` (default) or `slo`."""
+        """Whose turns there are. Default "classic"."""
         sync_first: bool | None = None
-        """Whether all else waits for reads in flight, and its turns end when a read comes. Default false. Not with `slo`."""
+        """Whether all else waits for reads in flight, and its turns end when a read comes. Not with `slo`. Default false."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Cffq(QueueSchedulerOptions):
         """CFQ's turns with FIFO inside."""
         _kind: ClassVar[str] = "cffq"
         slice: str | None = None
-        """A turn at weight 100. Default 100 ms, inside a die 1 ms; more than 0."""
+        """A turn at weight 100. Default: 100 ms, inside a die 1 ms; above 0 ns."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Fios(QueueSchedulerOptions):
         """Slices of cost in epochs, reads first."""
         _kind: ClassVar[str] = "fios"
         anticipation: str | None = None
-        """How long a tenant is waited for before an epoch ends. Default 500 us; 0 for not at all."""
+        """How long a tenant is waited for before an epoch ends; 0 for not at all. Default 500 us."""
         reads_first: bool | None = None
         """Whether reads go before writes. Default true."""
         slice: str | None = None
@@ -609,7 +602,7 @@ class QueueScheduler:
         """Start-time fair queueing with a bound."""
         _kind: ClassVar[str] = "flashfq"
         anticipation: str | None = None
-        """How long a tenant without requests counts as active. Default 500 us; 0 for not at all."""
+        """How long a tenant without requests counts as active; 0 for not at all. Default 500 us."""
         throttle: str | None = None
         """How far a request may be ahead of the slowest active tenant, in cost at weight 100. Default 5 ms."""
 
@@ -620,17 +613,16 @@ class QueueScheduler:
         channel_depth: int | None = None
         """Requests in flight to one channel. Default 8; at least 1."""
         channels: int | None = None
-        """Channels of the drive. Default 8; from 1 to 64."""
+        """Channels of the drive. Default 8; 1 to 64."""
         credits: str | None = None
-        """Credits of a tenant at a channel, in cost at weight 100. Default 100 us; at least 10 us. More than what a tenant keeps outstanding
-        costs it a part of its share."""
+        """Credits of a tenant at a channel, in cost at weight 100. More than what a tenant keeps outstanding costs it a part of its share. Default 100 us; at least 10 us."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Drr(QueueSchedulerOptions):
         """Deficit round robin by cost."""
         _kind: ClassVar[str] = "drr"
         quantum: str | None = None
-        """What a turn adds at weight 100, in cost. Default 100 us, so that one with few requests outstanding does not run empty within a turn; at least 10 us."""
+        """What a turn adds at weight 100, in cost: enough that one with few requests outstanding does not run empty within a turn. Default 100 us; at least 10 us."""
 
 
 class SsdDieSchedulerOptions(Options):
@@ -650,9 +642,9 @@ class SsdDieScheduler:
         """Operations wait for their die; reads of the host and of the map go first."""
         _kind: ClassVar[str] = "out-of-order"
         max_read_bypass: int | None = None
-        """Reads that may overtake the oldest operation of another kind, 0 to 65535; 0 keeps the order of issue."""
+        """Reads that may overtake the oldest operation of another kind; 0 keeps the order of issue. Default 16; at most 65535."""
         suspend: SsdSuspension | Mapping[str, Any] | None = None
-        """Programs and erases that run stand still for reads of the host; by default they do not."""
+        """Programs and erases that run stand still for reads of the host. Default: they do not."""
         tenant_scheduler: SsdSchedulerOptions | str | Mapping[str, Any] | None = None
         """Whose operation a die does next: one of the schedulers of `queue`, for each die, by the time that operations take. The
         order within a tenant stays that of `max_read_bypass`, but `fios` and `vssd` have their own. By default tenants are
@@ -680,29 +672,29 @@ class SsdFlashPower(Options):
 class SsdGc(Options):
     """Garbage collection."""
     choices: int | None = None
-    """Blocks that `d-choices` draws, 1 to 1000; by default 10."""
+    """Blocks that `d-choices` draws. Default 10; 1 to 1000."""
     copyback: bool | None = None
-    """Whether pages move inside the die, without crossing the channel."""
+    """Whether pages move inside the die, without crossing the channel. Default false."""
     hard_threshold: int | None = None
-    """Free blocks of a plane at which a write waits until whole blocks are cleared: at least 1, below `threshold`."""
+    """Free blocks of a plane at which a write waits until whole blocks are cleared. Default 1; at least 1; below `threshold`."""
     idle_after: str | None = None
-    """How long no request must have come before the drive counts as idle."""
+    """How long no request must have come before the drive counts as idle. Default 5 ms; above 0 ns."""
     idle_free_target: int | None = None
-    """Free blocks of each plane that an idle drive makes; by default an idle drive does nothing."""
+    """Free blocks of each plane that an idle drive makes. Default: an idle drive does nothing; above `threshold`, below the blocks of a plane."""
     idle_min_invalid: float | str | None = None
-    """Share of a block's pages that an idle drive must gain to clear it."""
+    """Share of a block's pages that an idle drive must gain to clear it. Default 0.125; at most 1."""
     kind: Literal["greedy", "cost-benefit", "d-choices", "windowed", "fifo"] | None = None
     """Which block is cleared next. A plane on its last free block takes the one with the most invalid pages in any case."""
     mode: Literal["incremental", "foreground"] | None = None
-    """When pages move."""
+    """When pages move. Default "incremental"."""
     separate_frontier: bool | None = None
-    """Whether moved pages go to blocks of their own, apart from the host's."""
+    """Whether moved pages go to blocks of their own, apart from the host's. Default true."""
     threshold: int | None = None
-    """Free blocks of a plane at which clearing begins, at least 2."""
+    """Free blocks of a plane at which clearing begins. Default 3; at least 2."""
     ties: Literal["lowest", "least-erased"] | None = None
     """Which of blocks with equally many invalid pages goes. Default "lowest"."""
     window_blocks: int | None = None
-    """Blocks in the window of `windowed`, at least 1; by default a quarter of a plane's."""
+    """Blocks in the window of `windowed`. Default: a quarter of a plane's; at least 1."""
 
 
 class SsdIsolationOptions(Options):
@@ -732,24 +724,22 @@ class SsdIsolation:
         """As `vssd`, and erased units are lent to who would have to collect."""
         _kind: ClassVar[str] = "shared-space"
         borrow_limit: float | str | None = None
-        """Share of what the others contribute that one may borrow, at most 1."""
+        """Share of what the others contribute that one may borrow. Default 1; at most 1."""
         contribution: float | str | None = None
-        """Share of its units that each contributes, above 0 and below 1."""
+        """Share of its units that each contributes. Default 0.1; above 0, below 1."""
         contribution_max: float | str | None = None
         """Share of its units that each contributes at most, where its contribution follows what lending is worth; it begins with
-        `contribution`. By default it stays there, as in the paper."""
+        `contribution`. Default: `contribution`, as in the paper; above 0, below 1; at least `contribution`."""
         reserve_min: int | None = None
-        """Erased units that a lender keeps, at least 1; by default so many that lending begins no collection."""
+        """Erased units that a lender keeps. Default: so many that lending begins no collection; at least 1."""
         return_idle_after: str | None = None
-        """How long no request must have come for a tenant's range before the tenant counts as idle, above 0."""
+        """How long no request must have come for a tenant's range before the tenant counts as idle. Default 5 ms; above 0 ns."""
         return_policy: Literal["at-erase", "on-demand", "never"] | None = None
-        """When a borrowed unit comes back."""
+        """When a borrowed unit comes back. Default "on-demand"."""
         return_pool_below: float | str | None = None
-        """Share of the contributions, at most 1: when less is left to lend, who owes units and is idle clears some and gives them back. 0, the default, for
-        never."""
+        """Share of the contributions: when less is left to lend, who owes units and is idle clears some and gives them back. Default 0: never; otherwise at most 1."""
         victim_valid_max: float | str | None = None
-        """Largest share of valid pages in the emptiest unit of one who borrows, above 0, at most 1: it clears such units for each that it gives back.
-        Default 1: anybody, as in the paper."""
+        """Largest share of valid pages in the emptiest unit of one who borrows: it clears such units for each that it gives back. Default 1, anybody, as in the paper; above 0, at most 1."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Channel(SsdIsolationOptions):
@@ -779,64 +769,62 @@ class SsdMap:
         """DFTL: single entries are cached, 8 bytes each; the map is in translation pages on the flash."""
         _kind: ClassVar[str] = "dftl"
         cmt_size: int | str | None = None
-        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it."""
+        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it. Default 128 KiB."""
         data_program: Literal["after-lookup", "at-once"] | None = None
-        """When a whole page of the host's is programmed whose entry is not cached."""
+        """When a whole page of the host's is programmed whose entry is not cached. Default "after-lookup"."""
         eviction_write: Literal["sync", "async"] | None = None
-        """Whether an entry waits until the entries that made room for it are written."""
+        """Whether an entry waits until the entries that made room for it are written. Default "sync"."""
         gc_batch: int | None = None
-        """Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
-        block has pages."""
+        """Moves of garbage collection that may wait for their translation page, 8 bytes each. Default: as many as a block has pages; 1 to 1048576."""
         protected_share: float | str | None = None
-        """Share of the entries that are protected because they were used again; below 1. 0, the default, is plain LRU;
-        DFTL's own paper has a segmented LRU and does not say how many it protects."""
+        """Share of the entries that are protected because they were used again. DFTL's own paper has a segmented LRU and does not say
+        how many it protects. Default 0, plain LRU; below 1."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Block(SsdMapOptions):
         """Block map: a page lies at its own position in its block; an overwrite copies the block."""
         _kind: ClassVar[str] = "block"
         interleave: int | None = None
-        """Consecutive pages on one plane before the next has its turn."""
+        """Consecutive pages on one plane before the next has its turn. Default 1; 1 to 1048576."""
         replacement_blocks: int | None = None
-        """Replacement blocks that may be open in each plane."""
+        """Replacement blocks that may be open in each plane. Default 1."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Bast(SsdMapOptions):
         """BAST: block map with log blocks, each for the overwrites of one logical block."""
         _kind: ClassVar[str] = "bast"
         interleave: int | None = None
-        """Consecutive pages on one plane before the next has its turn."""
+        """Consecutive pages on one plane before the next has its turn. Default 1; 1 to 1048576."""
         log_blocks: int | None = None
-        """Log blocks of each plane, or of each tenant's part of it; by default all blocks that are spare."""
+        """Log blocks of each plane, or of each tenant's part of it. Default: all blocks that are spare."""
         use_free_blocks: bool | None = None
-        """Whether blocks that no data needs serve as log blocks too."""
+        """Whether blocks that no data needs serve as log blocks too. Default false."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Fast(SsdMapOptions):
         """FAST: block map with log blocks that all logical blocks share, and one for sequential writes."""
         _kind: ClassVar[str] = "fast"
         interleave: int | None = None
-        """Consecutive pages on one plane before the next has its turn."""
+        """Consecutive pages on one plane before the next has its turn. Default 1; 1 to 1048576."""
         log_blocks: int | None = None
-        """Random log blocks of each plane, or of each tenant's part of it; by default all blocks that are spare."""
+        """Random log blocks of each plane, or of each tenant's part of it. Default: all blocks that are spare."""
         sequential_log_block: bool | None = None
-        """Whether there is a log block for sequential writes."""
+        """Whether there is a log block for sequential writes. Default true."""
         use_free_blocks: bool | None = None
-        """Whether blocks that no data needs serve as log blocks too."""
+        """Whether blocks that no data needs serve as log blocks too. Default false."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Cftl(SsdMapOptions):
         """CFTL: runs of pages that lie one behind another are cached, 12 bytes each, and whole blocks, 8 bytes each. Blocks that are read often and seldom written are gathered. On a drive with several planes only those have runs."""
         _kind: ClassVar[str] = "cftl"
         cmt_size: int | str | None = None
-        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it."""
+        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it. Default 128 KiB."""
         data_program: Literal["after-lookup", "at-once"] | None = None
-        """When a whole page of the host's is programmed whose entry is not cached."""
+        """When a whole page of the host's is programmed whose entry is not cached. Default "after-lookup"."""
         eviction_write: Literal["sync", "async"] | None = None
-        """Whether an entry waits until the entries that made room for it are written."""
+        """Whether an entry waits until the entries that made room for it are written. Default "sync"."""
         gc_batch: int | None = None
-        """Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
-        block has pages."""
+        """Moves of garbage collection that may wait for their translation page, 8 bytes each. Default: as many as a block has pages; 1 to 1048576."""
         switching: SsdSwitchingOptions | str | Mapping[str, Any] | None = None
         """Which logical blocks are gathered in flash blocks of their own."""
 
@@ -845,65 +833,61 @@ class SsdMap:
         """TPFTL: single entries are cached in groups by translation page, 6 bytes each and 8 for a group; requests fetch their entries together."""
         _kind: ClassVar[str] = "tpftl"
         cmt_size: int | str | None = None
-        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it."""
+        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it. Default 128 KiB."""
         data_program: Literal["after-lookup", "at-once"] | None = None
-        """When a whole page of the host's is programmed whose entry is not cached."""
+        """When a whole page of the host's is programmed whose entry is not cached. Default "after-lookup"."""
         eviction_write: Literal["sync", "async"] | None = None
-        """Whether an entry waits until the entries that made room for it are written."""
+        """Whether an entry waits until the entries that made room for it are written. Default "sync"."""
         gc_batch: int | None = None
-        """Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
-        block has pages."""
+        """Moves of garbage collection that may wait for their translation page, 8 bytes each. Default: as many as a block has pages; 1 to 1048576."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Sftl(SsdMapOptions):
         """S-FTL: whole translation pages are cached, shortened to the runs in them; a few changes of a page that leaves wait in a buffer. On a drive with several planes pages have no runs."""
         _kind: ClassVar[str] = "sftl"
         cmt_size: int | str | None = None
-        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it."""
+        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it. Default 128 KiB."""
         data_program: Literal["after-lookup", "at-once"] | None = None
-        """When a whole page of the host's is programmed whose entry is not cached."""
+        """When a whole page of the host's is programmed whose entry is not cached. Default "after-lookup"."""
         dirty_buffer_share: float | str | None = None
-        """Share of `cmt_size` for single changes of translation pages that have left the cache; below 1. With 0 every changed page is
-        written when it leaves."""
+        """Share of `cmt_size` for single changes of translation pages that have left the cache. With 0 every changed page is
+        written when it leaves. Default 0.125; below 1."""
         eviction_write: Literal["sync", "async"] | None = None
-        """Whether an entry waits until the entries that made room for it are written."""
+        """Whether an entry waits until the entries that made room for it are written. Default "sync"."""
         gc_batch: int | None = None
-        """Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
-        block has pages."""
+        """Moves of garbage collection that may wait for their translation page, 8 bytes each. Default: as many as a block has pages; 1 to 1048576."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Leaftl(SsdMapOptions):
         """LeaFTL: whole translation pages are cached as learned segments, 8 bytes each, which are exact; a segment has pages at equal distances, so that a drive with several planes has long ones too."""
         _kind: ClassVar[str] = "leaftl"
         cmt_size: int | str | None = None
-        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it."""
+        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it. Default 128 KiB."""
         data_program: Literal["after-lookup", "at-once"] | None = None
-        """When a whole page of the host's is programmed whose entry is not cached."""
+        """When a whole page of the host's is programmed whose entry is not cached. Default "after-lookup"."""
         eviction_write: Literal["sync", "async"] | None = None
-        """Whether an entry waits until the entries that made room for it are written."""
+        """Whether an entry waits until the entries that made room for it are written. Default "sync"."""
         gc_batch: int | None = None
-        """Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
-        block has pages."""
+        """Moves of garbage collection that may wait for their translation page, 8 bytes each. Default: as many as a block has pages; 1 to 1048576."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class TpcFtl(SsdMapOptions):
         """TPC-FTL: whole translation pages are cached, a page and 12 bytes each."""
         _kind: ClassVar[str] = "tpc-ftl"
         clean_first_window: float | str | None = None
-        """The share of the oldest slots among which an unchanged one is replaced first; 1 is the paper's rule."""
+        """The share of the oldest slots among which an unchanged one is replaced first; 1 is the paper's rule. Default 0.25; at most 1."""
         cmt_size: int | str | None = None
-        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it."""
+        """RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it. Default 128 KiB."""
         data_program: Literal["after-lookup", "at-once"] | None = None
-        """When a whole page of the host's is programmed whose entry is not cached."""
+        """When a whole page of the host's is programmed whose entry is not cached. Default "after-lookup"."""
         delayed_read: bool | None = None
-        """Whether a write that misses puts off reading the translation page."""
+        """Whether a write that misses puts off reading the translation page. Default true."""
         eviction_write: Literal["sync", "async"] | None = None
-        """Whether an entry waits until the entries that made room for it are written."""
+        """Whether an entry waits until the entries that made room for it are written. Default "sync"."""
         gc_batch: int | None = None
-        """Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
-        block has pages."""
+        """Moves of garbage collection that may wait for their translation page, 8 bytes each. Default: as many as a block has pages; 1 to 1048576."""
         invalidation: Literal["at-collection", "at-read"] | None = None
-        """When a delayed read learns which data pages were superseded."""
+        """When a delayed read learns which data pages were superseded. Default "at-collection"."""
 
 
 class SsdSchedulerOptions(Options):
@@ -936,7 +920,7 @@ class SsdScheduler:
         """An elevator that waits for the one who will be back."""
         _kind: ClassVar[str] = "anticipatory"
         antic_expire: str | None = None
-        """Longest wait for the next read of a tenant. Default 6.7 ms."""
+        """Longest wait for the next read of a tenant. Default 6700 us."""
         close_distance: int | str | None = None
         """A read this close behind the last one is taken without a wait. Default 64 KiB."""
         read_batch: str | None = None
@@ -953,33 +937,33 @@ class SsdScheduler:
         """Slices of time in turn."""
         _kind: ClassVar[str] = "cfq"
         async_requests: int | None = None
-        """Requests that a turn of all else may send; 16 in Linux, by default any number. At least 1. Not with `slo`."""
+        """Requests that a turn of all else may send; 16 in Linux. Not with `slo`. Default: any number; at least 1."""
         quantum: int | None = None
-        """Requests of one turn in flight. Default 8; at least 1. Not with `slo`."""
+        """Requests of one turn in flight. Not with `slo`. Default 8; at least 1."""
         slice_async: str | None = None
-        """A turn of all else at weight 100. Default 40 ms, inside a die 400 us; more than 0."""
+        """A turn of all else at weight 100. Default: 40 ms, inside a die 400 us; above 0 ns."""
         slice_idle: str | None = None
-        """How long an empty queue keeps its turn. Default 8 ms, with `slo` 0, inside a die 500 us."""
+        """How long an empty queue keeps its turn. Default: 8 ms, with `slo` 0, inside a die 500 us."""
         slice_sync: str | None = None
-        """A turn of reads at weight 100; with `slo`, what each tenant adds to the period. Default 100 ms, inside a die 1 ms; more than 0."""
+        """A turn of reads at weight 100; with `slo`, what each tenant adds to the period. Default: 100 ms, inside a die 1 ms; above 0 ns."""
         slices: Literal["classic", "slo"] | None = None
-        """`classic` (default) or `slo`."""
+        """Whose turns there are. Default "classic"."""
         sync_first: bool | None = None
-        """Whether all else waits for reads in flight, and its turns end when a read comes. Default false. Not with `slo`."""
+        """Whether all else waits for reads in flight, and its turns end when a read comes. Not with `slo`. Default false."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Cffq(SsdSchedulerOptions):
         """CFQ's turns with FIFO inside."""
         _kind: ClassVar[str] = "cffq"
         slice: str | None = None
-        """A turn at weight 100. Default 100 ms, inside a die 1 ms; more than 0."""
+        """A turn at weight 100. Default: 100 ms, inside a die 1 ms; above 0 ns."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Fios(SsdSchedulerOptions):
         """Slices of cost in epochs, reads first."""
         _kind: ClassVar[str] = "fios"
         anticipation: str | None = None
-        """How long a tenant is waited for before an epoch ends. Default 500 us; 0 for not at all."""
+        """How long a tenant is waited for before an epoch ends; 0 for not at all. Default 500 us."""
         reads_first: bool | None = None
         """Whether reads go before writes. Default true."""
         slice: str | None = None
@@ -990,7 +974,7 @@ class SsdScheduler:
         """Start-time fair queueing with a bound."""
         _kind: ClassVar[str] = "flashfq"
         anticipation: str | None = None
-        """How long a tenant without requests counts as active. Default 500 us; 0 for not at all."""
+        """How long a tenant without requests counts as active; 0 for not at all. Default 500 us."""
         throttle: str | None = None
         """How far a request may be ahead of the slowest active tenant, in cost at weight 100. Default 5 ms."""
 
@@ -1001,43 +985,41 @@ class SsdScheduler:
         channel_depth: int | None = None
         """Requests in flight to one channel. Default 8; at least 1."""
         channels: int | None = None
-        """Channels of the drive. Default 8; from 1 to 64."""
+        """Channels of the drive. Default 8; 1 to 64."""
         credits: str | None = None
-        """Credits of a tenant at a channel, in cost at weight 100. Default 100 us; at least 10 us. More than what a tenant keeps outstanding
-        costs it a part of its share."""
+        """Credits of a tenant at a channel, in cost at weight 100. More than what a tenant keeps outstanding costs it a part of its share. Default 100 us; at least 10 us."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Drr(SsdSchedulerOptions):
         """Deficit round robin by cost."""
         _kind: ClassVar[str] = "drr"
         quantum: str | None = None
-        """What a turn adds at weight 100, in cost. Default 100 us, so that one with few requests outstanding does not run empty within a turn; at least 10 us."""
+        """What a turn adds at weight 100, in cost: enough that one with few requests outstanding does not run empty within a turn. Default 100 us; at least 10 us."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SsdSlcCache(Options):
     """Blocks that are programmed with one bit per cell first, and folded into the chip's own mode later."""
     dynamic: float | str | None = None
-    """Share of the blocks that could still be filled with data which the cache may borrow, at most 1: it shrinks as the drive
-    fills. 1 by default."""
+    """Share of the blocks that could still be filled with data which the cache may borrow: it shrinks as the drive fills. Default 1; at most 1."""
     endurance: int | None = None
-    """Cycles that a block stands which is always in SLC mode, instead of the profile's."""
+    """Cycles that a block stands which is always in SLC mode. Default: the profile's; at least 1."""
     erase_latency: str | None = None
-    """tBERS in SLC mode, instead of the profile's."""
+    """tBERS in SLC mode. Default: the profile's; at most 10 s."""
     fold_idle: bool | None = None
-    """Whether it is folded while no request comes, after `gc.idle_after`."""
+    """Whether it is folded while no request comes, after `gc.idle_after`. Default true."""
     fold_start: float | str | None = None
-    """Share of the cache in use from which on an idle drive folds, at most 1; 0 by default."""
+    """Share of the cache in use from which on an idle drive folds. Default 0; at most 1."""
     fold_stop: float | str | None = None
-    """Share of the cache in use at which it stops, at most `fold_start`; 0 by default."""
+    """Share of the cache in use at which it stops. Default 0; at most 1; at most `fold_start`."""
     program_latency: str | None = None
-    """tPROG in SLC mode, instead of the profile's."""
+    """tPROG in SLC mode. Default: the profile's; at most 10 s."""
     read_latency: str | None = None
-    """tR in SLC mode, instead of the profile's."""
+    """tR in SLC mode. Default: the profile's; at most 10 s."""
     static: int | str | None = None
-    """Data that always fits, in whole blocks of every plane; they are taken from what is spare. None by default."""
+    """Data that always fits, in whole blocks of every plane; they are taken from what is spare. Default 0: none."""
     when_full: Literal["bypass", "fold"] | None = None
-    """What happens to writes when it is full."""
+    """What happens to writes when it is full. Default "bypass"."""
 
 
 class SsdStreamsOptions(Options):
@@ -1057,31 +1039,31 @@ class SsdStreams:
         """Those that are overwritten often, and the others."""
         _kind: ClassVar[str] = "hot-cold"
         counters: int | None = None
-        """Counters, a power of two of 16 to 2^24."""
+        """Counters. Default 4096; a power of two from 16 to 16777216."""
         decay_interval: int | None = None
-        """Pages written after which all counters are halved."""
+        """Pages written after which all counters are halved. Default 5117; at least 1."""
         threshold: int | None = None
-        """Count from which a page is hot, 1 to 15."""
+        """Count from which a page is hot. Default 4; 1 to 15."""
 
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Tenant(SsdStreamsOptions):
         """Those of one of `tenants`, without keeping them apart otherwise."""
         _kind: ClassVar[str] = "tenant"
         max_open_blocks: int | None = None
-        """Most open blocks of a plane for them, 1 to 16; later tenants share the last."""
+        """Most open blocks of a plane for them; later tenants share the last. Default 8; 1 to 16."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SsdSuspension(Options):
     """How programs and erases that run are suspended for reads."""
     max_per_erase: int | None = None
-    """Times that one erase may be suspended, 0 to 65535; 4 by default."""
+    """Times that one erase may be suspended. Default 4; at most 65535."""
     max_per_program: int | None = None
-    """Times that one program may be suspended, 0 to 65535; 1 by default."""
+    """Times that one program may be suspended. Default 1; at most 65535."""
     resume_latency: str | None = None
-    """From the last read until the operation goes on: 20 us by default."""
+    """From the last read until the operation goes on. Default 20 us; at most 1 s."""
     suspend_latency: str | None = None
-    """From the suspension until the die can read: 20 us by default. Data sheets say 5 to some 100 us."""
+    """From the suspension until the die can read. Data sheets say 5 to some 100 us. Default 20 us; at most 1 s."""
 
 
 class SsdSwitchingOptions(Options):
@@ -1102,11 +1084,11 @@ class SsdSwitching:
         halved each time that as many were made as there are logical blocks, so that an average block has about 2."""
         _kind: ClassVar[str] = "by-access"
         pages: int | None = None
-        """Pages copied after each request, 1 to 4096."""
+        """Pages copied after each request. Default 4; 1 to 4096."""
         reads: int | None = None
-        """Reads counted from which a block is gathered, 1 to 65535."""
+        """Reads counted from which a block is gathered. Default 16; 1 to 65535."""
         writes: int | None = None
-        """Most writes counted with which it is, 0 to 65535."""
+        """Most writes counted with which it is. Default 1; at most 65535."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -1115,32 +1097,31 @@ class SsdTenant(Options):
     name: str
     """Its name, for people."""
     size: int | str
-    """Its logical space."""
+    """Its logical space. At least 1 B."""
     weight: int | None = None
-    """Its weight in the spare units, with `ops`; 1 to 1000."""
+    """Its weight in the spare units, with `ops`. Default 1; 1 to 1000."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SsdWear(Options):
     """How blocks wear, and how that is levelled."""
     across_tenants: bool | None = None
-    """Whether a tenant's clearing may also move data of another tenant that writes little, so that units wear alike across tenants."""
+    """Whether a tenant's clearing may also move data of another tenant that writes little, so that units wear alike across tenants. Default false."""
     endurance: int | None = None
-    """Erases that a block stands, instead of the profile's; 0 for any number."""
+    """Erases that a block stands. Default: the profile's; 0 for any number."""
     endurance_variation: float | str | None = None
-    """How far a block's own number lies from that, at most, as a share of it."""
+    """How far a block's own number lies from that, at most, as a share of it. Default 0; below 1."""
     factory_bad: float | str | None = None
-    """Share of the blocks that are bad from the factory, at most 1/10."""
+    """Share of the blocks that are bad from the factory. Default 0; at most 0.1."""
     free_block_order: Literal["fifo", "least-worn"] | None = None
-    """Which erased block is used next."""
+    """Which erased block is used next. Default "fifo"."""
     serial: int | None = None
     """Which drive of its make it is: with its name it decides which blocks are bad, and how much each block stands. Not the
-    seed of a run: a drive has the same blocks after every start."""
+    seed of a run: a drive has the same blocks after every start. Default 0."""
     static_wl_interval: int | None = None
-    """Of so many blocks that are cleared, one may be cleared for its wear, once as many pages as it has were gained."""
+    """Of so many blocks that are cleared, one may be cleared for its wear, once as many pages as it has were gained. Default 16; at least 1."""
     static_wl_threshold: int | None = None
-    """Cold data is moved when the erases of two blocks of a plane differ by more than this; 0 for never. By default a
-    twentieth of the endurance."""
+    """Cold data is moved when the erases of two blocks of a plane differ by more than this. Default: a twentieth of the endurance; 0 for never."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -1149,19 +1130,17 @@ class SsdWriteBuffer(Options):
     size: int | str
     """Bytes that it holds, in whole pages; 0 for no buffer."""
     dirty_expire: str | None = None
-    """A page is programmed at the latest this long after it came: 100 ms by default."""
+    """A page is programmed at the latest this long after it came. Default: 100 ms."""
     dirty_share: float | str | None = None
-    """Share of the pages that may stay unwritten, so that newer writes replace them; above it the oldest are programmed.
-    Half by default; 0 with a log-block map, whose planes are to have their log blocks filled before the host waits."""
+    """Share of the pages that may stay unwritten, so that newer writes replace them; above it the oldest are programmed. With a
+    log-block map the planes are to have their log blocks filled before the host waits. Default: 0.5, with a log-block map 0; at most 1."""
     link_bandwidth: int | str | None = None
-    """Bytes that the link to the host transfers in a second, which bounds how fast the buffer fills: 300 MB/s by default, SATA
-    of 3 Gb/s."""
+    """Bytes that the link to the host transfers in a second, which bounds how fast the buffer fills: by default SATA of 3 Gb/s. Default 300 MB; at least 1 B."""
     max_programs: int | None = None
-    """Pages that are programmed from the buffer at a time, at least 1; by default one for each plane. With a log-block map, where
-    each page has its plane, so many of each plane: 1 by default."""
+    """Pages that are programmed from the buffer at a time; with a log-block map, where each page has its plane, so many of each plane. Default: one for each plane; at least 1."""
     power_loss_protection: bool | None = None
     """Capacitors keep the buffer through a power cut: what is acknowledged is durable. What the cut finds in the buffer is
-    there at the next start, which programs it; neither the copy that the capacitors pay for nor its time is modelled."""
+    there at the next start, which programs it; neither the copy that the capacitors pay for nor its time is modelled. Default false."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -1185,7 +1164,7 @@ class File(Device):
     path: str
     """The file or block device behind this leaf in the server."""
     bandwidth: int | str | None = None
-    """Modelled transfer in the simulator, in bytes per second. Default 500000000 B; at least 1 KiB."""
+    """Modelled transfer in the simulator, in bytes per second. Default 500 MB; at least 1 KiB."""
     description: str | None = None
     """What it is for."""
     direct: bool | None = None
@@ -1214,12 +1193,12 @@ class Ssd(Device):
     capacity: int | str | None = None
     """Bytes for the host; as many blocks as that needs. Give this or `blocks_per_plane`."""
     channel_bandwidth: int | str | None = None
-    """Bytes that a channel transfers in a second, instead of the profile's."""
+    """Bytes that a channel transfers in a second. Default: the profile's; at least 1 B."""
     channels: int | None = None
     """Channels. Default 1; 1 to 64."""
     checkpoint_interval: int | None = None
-    """Blocks programmed between two checkpoints of a map on the flash, which bound the scan after a power cut; by default
-    there are none, as in the papers, and a start reads the record of every page."""
+    """Blocks programmed between two checkpoints of a map on the flash, which bound the scan after a power cut; without any, as in the papers,
+    a start reads the record of every page. Default: no checkpoints; at least 1."""
     chips_per_channel: int | None = None
     """Chips on each channel. Default 1; 1 to 64."""
     description: str | None = None
@@ -1229,20 +1208,20 @@ class Ssd(Device):
     dies_per_chip: int | None = None
     """Dies in each chip. Default 1; 1 to 16."""
     erase_latency: str | None = None
-    """tBERS, instead of the profile's."""
+    """tBERS. Default: the profile's; at most 10 s."""
     gc: SsdGc | Mapping[str, Any] | None = None
     """Garbage collection."""
     isolation: SsdIsolationOptions | str | Mapping[str, Any] | None = None
-    """How tenants are kept apart."""
+    """How tenants are kept apart. Default: `none`."""
     mapping: SsdMapOptions | str | Mapping[str, Any] | None = None
     """How logical pages are found. Default: `page`."""
     max_tenants: int | None = None
-    """Places for tenants, 1 to 16. With it tenants come and go, grow and shrink while the drive runs, and it shows all of its logical space, given to
-    tenants or not. By default those of the list are there and stay as they are. For `vssd` and `shared-space`."""
+    """Places for tenants. With it tenants come and go, grow and shrink while the drive runs, and it shows all of its logical space, given to
+    tenants or not. By default those of the list are there and stay as they are. For `vssd` and `shared-space`. 1 to 16; at least as many as are listed."""
     page_size: int | str | None = None
-    """Page size, instead of the profile's: 512 B to 64 KiB, a power of two."""
+    """Page size. Default: the profile's; a power of two from 512 B to 64 KiB."""
     pages_per_block: int | None = None
-    """Pages of a block, instead of the profile's: 2 to 4096."""
+    """Pages of a block. Default: the profile's; 2 to 4096."""
     partial_write: Literal["read-modify-write", "uncharged"] | None = None
     """What a write of part of a page takes beside its program. Default "read-modify-write"."""
     planes_per_die: int | None = None
@@ -1250,23 +1229,23 @@ class Ssd(Device):
     power: SsdFlashPower | Mapping[str, Any] | None = None
     """What the chip draws, instead of the profile's."""
     program_latency: str | None = None
-    """tPROG, instead of the profile's."""
+    """tPROG. Default: the profile's; at most 10 s."""
     read_latency: str | None = None
-    """tR, instead of the profile's."""
+    """tR. Default: the profile's; at most 10 s."""
     reclaim_unit: Literal["plane", "die", "superblock"] | None = None
     """What is opened, collected and erased as one. Default "plane"."""
     slc_cache: SsdSlcCache | Mapping[str, Any] | None = None
-    """Blocks in SLC mode in front of the chip's own mode. None by default."""
+    """Blocks in SLC mode in front of the chip's own mode. Default: none."""
     spare_factor: float | str | None = None
     """Spare factor, (raw - user) / raw: 10 GiB of flash with 8 GiB for the host is 0.2. What vendors call over-provisioning, (raw - user) / user,
-    is 25 % here. Default 0.07."""
+    is 25 % here. Default 0.07; below 1."""
     store: str | None = None
     """The file in which `nandu serve` keeps what the drive holds; made with `--create`. Default: memory, lost at its end. A
     simulation does without."""
     streams: SsdStreamsOptions | str | Mapping[str, Any] | None = None
     """Which of the host's pages share blocks."""
     tenant_gc_threshold: float | str | None = None
-    """Share of its units that are erased when a tenant begins to clear, where that is more than `gc.threshold`."""
+    """Share of its units that are erased when a tenant begins to clear, where that is more than `gc.threshold`. Below 1."""
     tenants: Sequence[SsdTenant | Mapping[str, Any]] | None = None
     """Who shares the drive: each has the next range of its logical space. Needs `isolation`."""
     trim_records: int | None = None
@@ -1274,7 +1253,7 @@ class Ssd(Device):
     wear: SsdWear | Mapping[str, Any] | None = None
     """How blocks wear, and how that is levelled."""
     write_buffer: SsdWriteBuffer | Mapping[str, Any] | None = None
-    """RAM that acknowledges writes before they are programmed; volatile unless it says otherwise. None by default."""
+    """RAM that acknowledges writes before they are programmed; volatile unless it says otherwise. Default: none."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -1284,33 +1263,32 @@ class Flash(Device):
     profile: str
     """The chip: a profile of `nandu list profiles`."""
     areas: Sequence[FlashAreaOptions | Mapping[str, Any]] | None = None
-    """Rows of blocks in modes of their own, 1 to 16, which follow each other on the chip. Each is used by a `flash-area`. Instead
+    """Rows of blocks in modes of their own, at most 16, which follow each other on the chip. Each is used by a `flash-area`. Instead
     of `blocks_per_die`, `capacity`, `bits_per_cell`, `read_latency`, `program_latency` and `endurance`. Default: the chip is all alike."""
     bits_per_cell: int | None = None
-    """Bits that a cell holds, at most those of the chip, which is the default. With fewer a block has that share of its
-    pages."""
+    """Bits that a cell holds. With fewer than the chip's a block has that share of its pages. Default: those of the chip; at least 1; at most those."""
     blocks_per_die: int | None = None
-    """Blocks of each die, 1 to 1,000,000. Give this or `capacity`."""
+    """Blocks of each die. Give this or `capacity`. 1 to 1000000."""
     capacity: int | str | None = None
     """Bytes in all; rounded down to whole erase units. Give this or `blocks_per_die`."""
     channel_bandwidth: int | str | None = None
-    """Speed of the channel in bytes per second, instead of the profile's."""
+    """Speed of the channel in bytes per second. Default: the profile's; 1 KiB to 1024 TiB."""
     description: str | None = None
     """What it is for."""
     dies: int | None = None
-    """Dies that serve it together, 1 to 64. Default 1. An erase unit is one block of each."""
+    """Dies that serve it together. An erase unit is one block of each. Default 1; 1 to 64."""
     endurance: int | None = None
-    """Cycles a block is made for. Default: the profile's; 50,000 where a chip of more bits holds one."""
+    """Cycles a block is made for. Default: the profile's, 50,000 where a chip of more bits holds one; at least 1."""
     erase_latency: str | None = None
-    """tBERS, instead of the profile's."""
+    """tBERS. Default: the profile's; 1 ns to 1 h."""
     page_size: int | str | None = None
-    """Page size, instead of the profile's: 512 B to 64 KiB, a power of two."""
+    """Page size. Default: the profile's; a power of two from 512 B to 64 KiB."""
     pages_per_block: int | None = None
-    """Pages of a block with all bits in use, instead of the profile's: 2 to 4096."""
+    """Pages of a block with all bits in use. Default: the profile's; 2 to 4096."""
     program_latency: str | None = None
-    """tPROG. Default: the profile's; 200 us where a chip of more bits holds one."""
+    """tPROG. Default: the profile's, 200 us where a chip of more bits holds one; 1 ns to 1 h."""
     read_latency: str | None = None
-    """tR. Default: the profile's; 25 us where a chip of more bits holds one."""
+    """tR. Default: the profile's, 25 us where a chip of more bits holds one; 1 ns to 1 h."""
     store: str | None = None
     """The file in which `nandu serve` keeps what the drive holds; made with `--create`. Default: memory, lost at its end. A
     simulation does without."""

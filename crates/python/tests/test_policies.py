@@ -327,7 +327,7 @@ def test_options_of_a_map_are_called_as_it_says() -> None:
 def test_options_of_all_maps_are_not_for_one() -> None:
     with pytest.raises(nandu.InputError, match="all maps on the flash have an option `cmt_size`"):
         nandu.register("with-option")(TakesAnOption)
-    with pytest.raises(nandu.StackError, match="mapping.gc_batch.*0 is less than 1"):
+    with pytest.raises(nandu.StackError, match="mapping.gc_batch.*0 is out of bounds: 1 to 1048576"):
         mapped("my-dftl", "4 KiB", gc_batch=0)
     assert "my-dftl" in nandu.schema()
 

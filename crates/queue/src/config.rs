@@ -18,13 +18,13 @@ pub struct QueueConfig {
     pub scheduler: SchedulerConfig,
     /// In which order the requests of one tenant go. For `noop`, `cfq` with slices `slo`, `cffq`, `flashfq` and `drr`; the others have an order of
     /// their own.
-    #[option(default, unset = "`fifo`")]
+    #[option(default, unset = "`fifo`", table)]
     pub order: OrderConfig,
     /// Requests in flight below at a time.
     #[option(unset = "what the device below takes; 1 with `anticipatory`", range = 1..=65_536)]
     pub depth: Option<u32>,
     /// What a request is taken to cost.
-    #[option(default, unset = "`CC`")]
+    #[option(default, unset = "`CC`", table)]
     pub cost: CostConfig,
     /// How far ahead of its `max` rates a tenant may be.
     #[option(default = Span::from_ms(1))]
@@ -51,12 +51,6 @@ pub fn kind() -> Kind {
 
 impl QueueConfig {
     fn check(&self) -> Result<(), BuildError> {
-        if let Some(flaw) = self.cost.flaw() {
-            return Err(BuildError::at("cost", flaw));
-        }
-        if let Some(flaw) = self.order.flaw() {
-            return Err(BuildError::at("order", flaw));
-        }
         self.scheduler.options()?.flaw().map_or(Ok(()), |flaw| Err(BuildError::at("scheduler", flaw)))
     }
 }
@@ -67,7 +61,7 @@ impl DeviceConfig for QueueConfig {
     }
 
     fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
-        self.scheduler.settle("scheduler.kind", registry)
+        self.scheduler.settle("scheduler", registry)
     }
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {

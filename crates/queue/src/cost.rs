@@ -9,46 +9,34 @@
 //! `bytes`, where a byte is a nanosecond, 100 us are 24 pages, and 10 ms are 2441.
 
 use crate::pending::Class;
-use nandu_base::Span;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Span, options};
 
 /// How the cost of a request is reckoned.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CostConfig {
     /// A base and a time for each 4 KiB beyond the first.
+    #[default]
     Linear {
-        /// A read of up to 4 KiB. Default 52 us; more than 0, at most 1 s.
-        #[serde(default = "read")]
+        /// A read of up to 4 KiB.
+        #[option(default = READ, above = Span::ZERO, range = ..=MOST)]
         read_4k: Span,
-        /// A write of up to 4 KiB. Default 412 us; more than 0, at most 1 s.
-        #[serde(default = "write")]
+        /// A write of up to 4 KiB.
+        #[option(default = WRITE, above = Span::ZERO, range = ..=MOST)]
         write_4k: Span,
-        /// Each further 4 KiB read. Default 52 us; at most 1 s.
-        #[serde(default = "read")]
+        /// Each further 4 KiB read.
+        #[option(default = READ, range = ..=MOST)]
         read_per_4k: Span,
-        /// Each further 4 KiB written. Default 412 us; at most 1 s.
-        #[serde(default = "write")]
+        /// Each further 4 KiB written.
+        #[option(default = WRITE, range = ..=MOST)]
         write_per_4k: Span,
     },
     /// Its bytes, at least 4 KiB; 1 ns for a byte.
     Bytes,
 }
 
-fn read() -> Span {
-    Span::from_us(52)
-}
-
-fn write() -> Span {
-    Span::from_us(412)
-}
-
-impl Default for CostConfig {
-    fn default() -> CostConfig {
-        CostConfig::Linear { read_4k: read(), write_4k: write(), read_per_4k: read(), write_per_4k: write() }
-    }
-}
+const READ: Span = Span::from_us(52);
+const WRITE: Span = Span::from_us(412);
 
 const PAGE: u64 = 4096;
 
@@ -56,23 +44,6 @@ const PAGE: u64 = 4096;
 const MOST: Span = Span::from_secs(1);
 
 impl CostConfig {
-    /// What is wrong with its options, if anything is.
-    pub fn flaw(&self) -> Option<&'static str> {
-        match *self {
-            CostConfig::Linear { read_4k: read, write_4k: write, .. }
-                if read == Span::ZERO || write == Span::ZERO =>
-            {
-                Some("`read_4k` and `write_4k` are more than 0")
-            }
-            CostConfig::Linear { read_4k: read, write_4k: write, read_per_4k, write_per_4k }
-                if [read, write, read_per_4k, write_per_4k].iter().any(|&cost| cost > MOST) =>
-            {
-                Some("4 KiB cost at most 1 s")
-            }
-            _ => None,
-        }
-    }
-
     /// The cost of a request of `len` bytes; never 0.
     pub fn of(&self, class: Class, len: u64) -> Span {
         match *self {
@@ -99,15 +70,6 @@ mod tests {
         assert_eq!(cost.of(Class::Read, 4096), Span::from_us(52));
         assert_eq!(cost.of(Class::Write, 4097), Span::from_us(824));
         assert_eq!(cost.of(Class::Write, 0), Span::from_us(412));
-        let linear = |read, write_per_4k| CostConfig::Linear {
-            read_4k: read,
-            write_4k: write(),
-            read_per_4k: Span::ZERO,
-            write_per_4k,
-        };
-        assert_eq!(linear(read(), Span::ZERO).flaw(), None);
-        assert!(linear(Span::ZERO, Span::ZERO).flaw().is_some_and(|f| f.contains("more than 0")));
-        assert!(linear(read(), Span::from_secs(3600)).flaw().is_some_and(|f| f.contains("1 s")));
         assert_eq!(CostConfig::Bytes.of(Class::Read, 65_536), Span(65_536));
     }
 }

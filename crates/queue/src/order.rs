@@ -14,76 +14,48 @@
 //! Cost: O(1) for `fifo` and `reads-first`, O(log n) for the others. RAM: 24 bytes for a group.
 
 use crate::pending::{Class, Entry, PendingRequests};
-use nandu_base::ByteLen;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{ByteLen, SECTOR, options};
 
 /// In which order the requests of one tenant go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OrderConfig {
     /// As they came.
     #[default]
     Fifo,
     /// Reads as they came, then the rest.
     ReadsFirst {
-        /// Reads that may pass the oldest of the rest. By default there is no bound.
-        #[serde(default = "no_bound")]
+        /// Reads that may pass the oldest of the rest.
+        #[option(default = u32::MAX, unset = "no bound")]
         max_read_bypass: u32,
     },
     /// Individual reads, bundled writes.
     IrbwFifo {
-        /// What a bundle lies in: a block of the flash, or a superblock. Default 1 MiB; at least one sector.
-        #[serde(default = "unit")]
+        /// What a bundle lies in: a block of the flash, or a superblock.
+        #[option(default = ByteLen::mib(1), range = ByteLen(SECTOR)..)]
         erase_unit: ByteLen,
-        /// Longest bundle. Default 64; at least 1.
-        #[serde(default = "run")]
+        /// Longest bundle.
+        #[option(default = 64, range = 1..)]
         bundle_max: u32,
         /// Whether reads go before a bundle that has not begun.
-        #[serde(default)]
+        #[option(default)]
         reads_first: bool,
     },
     /// Writes of the unit that was written last go first.
     Bp {
-        /// The unit: a block of the flash, or a superblock. Default 1 MiB; at least one sector.
-        #[serde(default = "unit")]
+        /// The unit: a block of the flash, or a superblock.
+        #[option(default = ByteLen::mib(1), range = ByteLen(SECTOR)..)]
         erase_unit: ByteLen,
-        /// Most writes in a row that are preferred. Default 64; at least 1.
-        #[serde(default = "run")]
+        /// Most writes in a row that are preferred.
+        #[option(default = 64, range = 1..)]
         bundle_max: u32,
     },
-}
-
-fn no_bound() -> u32 {
-    u32::MAX
-}
-
-fn unit() -> ByteLen {
-    ByteLen::mib(1)
-}
-
-fn run() -> u32 {
-    64
 }
 
 impl OrderConfig {
     /// Whether pending requests must be known by address.
     pub fn by_address(&self) -> bool {
         matches!(self, OrderConfig::IrbwFifo { .. } | OrderConfig::Bp { .. })
-    }
-
-    /// The key at fault and why, when a value is out of bounds.
-    pub fn flaw(&self) -> Option<&'static str> {
-        match *self {
-            OrderConfig::IrbwFifo { erase_unit: unit, bundle_max: run, .. }
-            | OrderConfig::Bp { erase_unit: unit, bundle_max: run } => {
-                if unit.0 < nandu_base::units::SECTOR {
-                    return Some("`erase_unit` is at least 512 bytes");
-                }
-                (run == 0).then_some("`bundle_max` is at least 1")
-            }
-            _ => None,
-        }
     }
 }
 

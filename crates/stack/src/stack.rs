@@ -285,7 +285,8 @@ impl Stack {
     }
 
     fn impossible(&self, device: &Device, error: BuildError) -> StackError {
-        let origin = error.key.and_then(|key| device.node.deepest(key.split('.'))).map(|e| e.node.origin);
+        let origin =
+            error.key.as_deref().and_then(|key| device.node.deepest(key.split('.'))).map(|e| e.node.origin);
         let reason = Reason::Impossible {
             device: device.name.clone(),
             key: error.key.map(Into::into),

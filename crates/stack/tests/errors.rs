@@ -264,7 +264,7 @@ fn nested_options_are_checked_where_they_stand() {
         ),
         (
             "cache = { size = \"1 KiB\" }",
-            "s.toml:17:9: device `bad`: `cache`: size: 1 KiB is out of bounds: 4 KiB to 64 MiB".into(),
+            "s.toml:17:18: device `bad`: `cache.size`: 1 KiB is out of bounds: 4 KiB to 64 MiB".into(),
         ),
         ("[device.bad.cache]\nsize = \"1 MiB\"", "nothing".into()),
     ] {
@@ -345,16 +345,19 @@ fn a_leg_rests_only_where_the_other_one_answers_alone() {
 
 /// A policy of another crate, whose options declare their range and nothing else.
 mod outside {
-    use nandu_base::{BuildError, Declared};
+    use nandu_base::{BuildError, Declared, options};
     use nandu_cache::replacement::{Lru, ReplacementOptions, Room};
 
-    #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
-    #[serde(default, deny_unknown_fields)]
+    /// Options of `pear`.
+    #[options]
+    #[derive(Clone, Debug)]
     pub struct Pear {
-        #[schemars(range(min = 1, max = 9))]
+        #[option(default = 3, range = 1..=9)]
         stones: u32,
+        /// Of a type that `option` knows no ranges of. Nothing reads it.
+        #[allow(dead_code)]
         #[schemars(range(min = 0.25, max = 0.75))]
-        ripe: f64,
+        pub ripe: Option<f64>,
     }
 
     impl Declared for Pear {
@@ -386,9 +389,9 @@ fn the_range_that_an_outside_policy_declares_is_held() {
         load().err().map_or("nothing".into(), |error| error.to_string())
     };
     for (option, why) in [
-        ("stones = 0", "0 is less than 1"),
-        ("stones = 10", "10 is more than 9"),
-        ("stones = -1", "-1 is less than 1"),
+        ("stones = 0", "`replacement.stones` in device `c` (kind `cache`): 0 is out of bounds: 1 to 9"),
+        ("stones = 10", "10 is out of bounds: 1 to 9"),
+        ("stones = -1", "-1 is less than 0"),
         ("ripe = 0.2", "0.2 is less than 0.25"),
         ("ripe = 0.8", "0.8 is more than 0.75"),
     ] {

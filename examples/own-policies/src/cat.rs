@@ -9,14 +9,12 @@
 //!
 //! Cost: one pass over the plane for each victim, 14 bytes of it for each block. No RAM.
 
-use nandu::Declared;
 use nandu::victim::{BlockId, GcPolicy, PlaneView, VictimOptions};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu::{Declared, options};
 
 /// Options of `cat`: none.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options(crate = nandu)]
+#[derive(Clone, Debug)]
 pub struct Config {}
 
 impl Declared for Config {

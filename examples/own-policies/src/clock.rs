@@ -13,21 +13,20 @@
 //! RAM of the drive: a translation page and 5 bytes for each slot, 4 bytes for each translation page, 8 for each move that waits. Cost: O(1) for a page
 //! that is cached; a miss passes each slot once at most, and copies a translation page twice.
 
-use nandu::Declared;
 use nandu::mapping::{
     Directory, Given, Lpn, MapOp, MapOps, MapOptions, Mapping, PagedOptions, Ppn, Store, Tp,
 };
 use nandu::units::BuildError;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu::{Declared, options};
 
 /// Bytes of a slot beside its entries: whose they are, and two marks.
 const SLOT_EXTRA: u64 = 5;
 
 /// Options of `clock`: those of all maps on the flash.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[options(crate = nandu)]
+#[derive(Clone, Copy, Debug)]
 pub struct Config {
-    #[serde(flatten)]
+    #[option(flatten, default)]
     #[allow(missing_docs)] // they are those of all maps on the flash
     pub paged: PagedOptions,
 }

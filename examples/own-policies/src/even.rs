@@ -5,14 +5,12 @@
 //!
 //! Cost: none per request; one division when the drive is made.
 
-use nandu::Declared;
 use nandu::isolation::{Given, Isolation, IsolationOptions, Space};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu::{Declared, options};
 
 /// Options of `even`: none.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options(crate = nandu)]
+#[derive(Clone, Debug)]
 pub struct Config {}
 
 impl Declared for Config {

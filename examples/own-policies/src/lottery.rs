@@ -9,17 +9,16 @@
 //!
 //! Cost: O(tenants) for a request. RAM: 2 bytes for a tenant.
 
-use nandu::Declared;
 use nandu::scheduler::{Given, Next, PendingRequests, Scheduler, SchedulerOptions, Weights};
 use nandu::units::{Instant, Rng, TenantId};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu::{Declared, options};
 
 /// Options of `lottery`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options(crate = nandu)]
+#[derive(Clone, Debug)]
 pub struct Config {
-    /// Which tickets are drawn. Default 0, any number.
+    /// Which tickets are drawn.
+    #[option(default)]
     pub draw: u64,
 }
 

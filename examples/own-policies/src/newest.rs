@@ -2,21 +2,19 @@
 //!
 //! One list in the order of arrival; being met changes nothing. Cost: 8 bytes for each line, O(1) for each event.
 
-use nandu::Declared;
 use nandu::replacement::{
     Arrival, Chain, Hit, Line, List, Recall, Replacement, ReplacementOptions, Room, Victim, each_once,
 };
 use nandu::units::{BuildError, Violation};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu::{Declared, options};
 
 /// Options of `newest-first`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options(crate = nandu)]
+#[derive(Clone, Debug)]
 pub struct Config {
-    /// Lines that came last and stay all the same. Default 1, from 1 to 1000.
-    #[schemars(range(min = 1, max = 1000))]
-    pub spare: Option<u32>,
+    /// Lines that came last and stay all the same.
+    #[option(default = 1, range = 1..=1000)]
+    pub spare: u32,
 }
 
 impl Declared for Config {
@@ -29,8 +27,7 @@ impl ReplacementOptions for Config {
     type Policy = NewestFirst;
 
     fn build(&self, room: Room) -> Result<NewestFirst, BuildError> {
-        let spare = self.spare.unwrap_or(1);
-        Ok(NewestFirst { chain: Chain::new(room.slots()), list: List::default(), spare })
+        Ok(NewestFirst { chain: Chain::new(room.slots()), list: List::default(), spare: self.spare })
     }
 }
 

@@ -8,28 +8,20 @@
 //!
 //! Cost: 32 bytes; O(ahead) for a read.
 
-use nandu::Declared;
 use nandu::prefetch::{Look, Prefetch, PrefetchOptions, Range, Units};
 use nandu::units::BuildError;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu::{Declared, options};
 
 /// Options of `stride`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options(crate = nandu)]
+#[derive(Clone, Debug)]
 pub struct Config {
-    /// How many reads are brought. Default 2, from 1 to 64.
-    #[schemars(range(min = 1, max = 64))]
+    /// How many reads are brought.
+    #[option(default = 2, range = 1..=64)]
     pub ahead: u32,
-    /// Times running that a distance must be the same. Default 2, from 1 to 100.
-    #[schemars(range(min = 1, max = 100))]
+    /// Times running that a distance must be the same.
+    #[option(default = 2, range = 1..=100)]
     pub sure: u32,
-}
-
-impl Default for Config {
-    fn default() -> Config {
-        Config { ahead: 2, sure: 2 }
-    }
 }
 
 impl Declared for Config {

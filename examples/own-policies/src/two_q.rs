@@ -9,29 +9,23 @@
 //!
 //! Cost: 9 bytes for each line, 24 to 40 for each number that is remembered. O(1) for each event.
 
-use nandu::Declared;
 use nandu::replacement::{
     Arrival, Cause, Chain, GhostQueue, Hit, Line, List, Recall, Replacement, ReplacementOptions, Room,
     Victim, each_once,
 };
 use nandu::units::{BuildError, Ratio, Violation};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu::{Declared, options};
 
 /// Options of `2q`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options(crate = nandu)]
+#[derive(Clone, Debug)]
 pub struct Config {
-    /// A1in, as a share of the lines. Default 1/4, above 0, below 1.
+    /// A1in, as a share of the lines.
+    #[option(default = Ratio::new(1, 4), above = Ratio::ZERO, below = Ratio::new(1, 1))]
     pub new: Ratio,
-    /// A1out, as a share of the lines. Default 1/2, above 0, at most 4.
+    /// A1out, as a share of the lines.
+    #[option(default = Ratio::new(1, 2), above = Ratio::ZERO, range = ..=Ratio::new(4, 1))]
     pub remembered: Ratio,
-}
-
-impl Default for Config {
-    fn default() -> Config {
-        Config { new: Ratio::new(1, 4), remembered: Ratio::new(1, 2) }
-    }
 }
 
 impl Declared for Config {
@@ -45,12 +39,6 @@ impl ReplacementOptions for Config {
     type Policy = TwoQ;
 
     fn build(&self, room: Room) -> Result<TwoQ, BuildError> {
-        if self.new.num == 0 || self.new.num >= self.new.den {
-            return Err(BuildError::at("replacement.new", "a share above 0 and below 1 is needed"));
-        }
-        if self.remembered.num == 0 || self.remembered.num > 4 * self.remembered.den {
-            return Err(BuildError::at("replacement.remembered", "a share above 0, at most 4, is needed"));
-        }
         let of = |share: Ratio| share.of(room.blocks).max(1) as usize;
         Ok(TwoQ {
             chain: Chain::new(room.slots()),
@@ -134,6 +122,32 @@ mod tests {
         let config = ReplacementConfig::of("2q", &crate::registry()).expect("it is registered");
         for seed in 0..50 {
             conformance::run(config.options().expect("it is known"), seed).expect("the invariants hold");
+        }
+    }
+
+    #[test]
+    fn an_option_out_of_its_range_is_refused_with_its_place_in_the_stack() {
+        let refused = |option: &str| {
+            let stack = format!(
+                "[export.data]\ndevice = \"c\"\n[device.c]\nkind = \"cache\"\nbelow = \"m\"\nsize = \"1 MiB\"\n\
+                 replacement = {{ kind = \"2q\", {option} }}\n[device.m]\nkind = \"memory\"\nsize = \"4 MiB\"\n"
+            );
+            let load = serde_json::json!({ "requests": 10, "space": "4 MiB" });
+            let run = nandu::Experiment::with(&crate::registry(), &stack)
+                .and_then(|experiment| experiment.generate("uniform", &load).run());
+            run.err().map(|error| error.to_string())
+        };
+        assert_eq!(refused("new = \"999/1000\", remembered = 4"), None);
+        for (option, says) in [
+            (
+                "new = 0",
+                "`replacement.new` in device `c` (kind `cache`): 0 is out of bounds: above 0, below 1",
+            ),
+            ("new = 1", "1 is out of bounds: above 0, below 1"),
+            ("remembered = 4.5", "4.5 is out of bounds: above 0, at most 4"),
+        ] {
+            let said = refused(option).expect(option);
+            assert!(said.contains(says), "{option}: {said}");
         }
     }
 

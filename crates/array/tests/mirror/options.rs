@@ -18,7 +18,10 @@ fn build(config: &MirrorConfig, children: &[Limits]) -> Result<Limits, String> {
         planted: &planted,
         precondition: Precondition::Empty,
     };
-    config.machine(&cx).map(|m| m.limits().clone()).map_err(|e| format!("{}: {e}", e.key.unwrap_or("")))
+    config
+        .machine(&cx)
+        .map(|m| m.limits().clone())
+        .map_err(|e| format!("{}: {e}", e.key.as_deref().unwrap_or_default()))
 }
 
 /// Why these options are refused.

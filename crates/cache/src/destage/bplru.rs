@@ -12,13 +12,11 @@
 //! Cost: 8 bytes for each group. A search passes over groups that are on their way, at most 64.
 
 use super::{Destage, DestageOptions, LruDestage, Wrote};
-use nandu_base::Declared;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, options};
 
 /// Options of `bplru`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct BplruConfig {}
 
 impl Declared for BplruConfig {

@@ -3,60 +3,48 @@
 use super::DestageConfig;
 use crate::directory::LINE_MAX;
 use crate::machine::Buffer;
-use nandu_base::{BuildError, ByteLen, Registry, Span};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, ByteLen, Registry, Span, options};
 
 /// When writes go below.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug, Default)]
 pub enum WriteConfig {
     /// At once: a write is acknowledged when the device below has it.
     #[default]
     Writethrough,
     /// Later: a write of whole blocks is acknowledged when it is in memory, and lost in a power cut unless it was flushed.
     Writeback {
-        /// Part of the memory that dirty data may take; writes beyond go through. Default: a quarter of `size`. From 1
-        /// block to half of the memory.
+        /// Part of the memory that dirty data may take; writes beyond go through.
+        #[option(unset = "a quarter of `size`", also = "from 1 block to half of the memory")]
         dirty_max: Option<ByteLen>,
-        /// What goes below next. Default `lru`.
-        #[serde(default = "destage")]
+        /// What goes below next.
+        #[option(default = DestageConfig::named("lru"))]
         destage: DestageConfig,
-        /// What `bplru` and `lb-clock` destage together, the NAND block of the drive. Default 256 KiB; a power of two of
-        /// blocks, at most 4096 blocks.
-        #[serde(default = "unit")]
+        /// What `bplru` and `lb-clock` destage together, the NAND block of the drive.
+        #[option(default = ByteLen::kib(256), power_of_two, also = "from a block to 4096 blocks")]
         erase_unit: ByteLen,
         /// With `bplru`: pages of a NAND block that are not dirty are read and written with it, so that a drive that maps by
-        /// blocks can switch it in. Default false. `erase_unit` is then at most 64 blocks.
-        #[serde(default)]
+        /// blocks can switch it in. `erase_unit` is then at most 64 blocks.
+        #[option(default)]
         pad: bool,
-        /// Dirty data that is older goes below. Default 1 s, from 1 us to 1 h.
-        #[serde(default = "after")]
+        /// Dirty data that is older goes below.
+        #[option(default = Span::from_secs(1), range = Span::from_us(1)..=Span::from_secs(3600))]
         dirty_expire: Span,
-        /// Writes that destage at the same time. Default 4, from 1 to 256.
-        #[serde(default = "depth")]
+        /// Writes that destage at the same time.
+        #[option(default = 4, range = 1..=256)]
         destage_depth: u32,
         /// Longest write of a destage. With `lru` dirty blocks beside the one whose turn it is go with it up to there; `block_size`: each for
-        /// itself. Default: 256 blocks, or what the device below takes; at least a block, at most what the device takes.
+        /// itself.
+        #[option(
+            unset = "256 blocks, or what the device below takes",
+            also = "at least a block, at most what the device takes"
+        )]
         max_destage_size: Option<ByteLen>,
     },
 }
 
 /// Blocks that are destaged together by default.
 const RUN: u64 = 256;
-
-fn destage() -> DestageConfig {
-    DestageConfig::named("lru")
-}
-fn unit() -> ByteLen {
-    ByteLen::kib(256)
-}
-fn after() -> Span {
-    Span::from_secs(1)
-}
-fn depth() -> u32 {
-    4
-}
 
 impl WriteConfig {
     /// See [`DeviceConfig::settle`](nandu_base::DeviceConfig::settle).
@@ -96,16 +84,10 @@ impl WriteConfig {
         };
         let destage = destage.options()?;
         let blocks = unit.0 / block;
-        if !unit.0.is_power_of_two() || !(1..=4096).contains(&blocks) {
+        if !(1..=4096).contains(&blocks) {
             let (block, most) = (ByteLen(block), ByteLen(4096 * block));
-            let why = format!("{unit} is not a power of two from {block} to {most} (4096 blocks)");
+            let why = format!("{unit} is not within {block} to {most} (4096 blocks)");
             return Err(BuildError::at("write.erase_unit", why));
-        }
-        if !(Span::from_us(1)..=Span::from_secs(3600)).contains(&after) {
-            return Err(BuildError::at("write.dirty_expire", format!("{after} lies outside 1 us to 1 h")));
-        }
-        if !(1..=256).contains(&depth) {
-            return Err(BuildError::at("write.destage_depth", format!("{depth} lies outside 1 to 256")));
         }
         if pad && (!destage.may_pad() || blocks > u64::from(LINE_MAX)) {
             let why = "padding goes with `destage = \"bplru\"` and a `erase_unit` of at most 64 blocks";

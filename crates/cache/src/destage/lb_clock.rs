@@ -12,16 +12,14 @@
 
 use super::{Destage, DestageOptions, Wrote};
 use crate::list::{Chain, List, NONE};
-use nandu_base::Declared;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, options};
 
 /// Units that a search looks at.
 const LOOK_AT: usize = 64;
 
 /// Options of `lb-clock`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct LbClockConfig {}
 
 impl Declared for LbClockConfig {

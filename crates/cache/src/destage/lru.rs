@@ -4,16 +4,14 @@
 
 use super::{Destage, DestageOptions, Wrote};
 use crate::list::{Chain, List};
-use nandu_base::Declared;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, options};
 
 /// Units that a search looks at.
 const LOOK_AT: usize = 2048;
 
 /// Options of `lru`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct LruDestageConfig {}
 
 impl Declared for LruDestageConfig {

@@ -1,6 +1,7 @@
 //! The family of destage policies: what a policy declares beside its name, and what a cache makes of it.
 
 use super::{BplruConfig, Destage, LbClockConfig, LruDestageConfig};
+use nandu_base::options::Options;
 use nandu_base::{Chosen, Declared, Family, Policy, ReadOptions};
 use std::fmt::Debug;
 
@@ -52,7 +53,7 @@ pub trait DestageOptions: Declared {
 }
 
 /// Options of any destage policy.
-pub trait AnyDestage: Debug + Send + Sync {
+pub trait AnyDestage: Options + Debug + Send + Sync {
     /// See [`DestageOptions::by_unit`].
     fn by_unit(&self) -> bool;
     /// See [`DestageOptions::may_pad`].

@@ -34,7 +34,7 @@ pub struct CacheConfig {
     #[option(default = ReplacementConfig::named("adaptive-culling"))]
     pub replacement: ReplacementConfig,
     /// When writes go below.
-    #[option(default, unset = "at once (`writethrough`)")]
+    #[option(default, unset = "at once (`writethrough`)", table)]
     pub write: WriteConfig,
     /// What is missing of a read goes below first and alone; what is brought with it follows as a read that nobody waits for.
     #[option(default)]
@@ -92,8 +92,8 @@ impl DeviceConfig for CacheConfig {
     }
 
     fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
-        self.replacement.settle("replacement.kind", registry)?;
-        self.prefetch.settle("prefetch.kind", registry)?;
+        self.replacement.settle("replacement", registry)?;
+        self.prefetch.settle("prefetch", registry)?;
         self.write.settle(registry)
     }
 

@@ -18,31 +18,25 @@
 //!
 //! Cost: 80 bytes a stream; a read, and each block that went unmet, look at all streams.
 
-use super::options::within;
 use super::{Look, Prefetch, PrefetchOptions, Range, Units};
-use nandu_base::{BuildError, ByteLen, Declared, Report};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, ByteLen, Declared, Report, options};
 
 /// No block.
 const NEVER: u64 = u64::MAX;
 
 /// Options of `amp`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct AmpConfig {
-    /// Longest set. Default 1 MiB; a multiple of the block, at most 16 MiB.
+    /// Longest set.
+    #[option(default = ByteLen::mib(1), range = ..=Units::MOST, also = "a multiple of the block")]
     pub window_max: ByteLen,
-    /// Blocks of a set above which the next one is brought before it is missed. Default 4, at most 4,096.
+    /// Blocks of a set above which the next one is brought before it is missed.
+    #[option(default = 4, range = ..=4096)]
     pub async_above: u32,
-    /// Streams that are told apart, 80 bytes each. Default 128, from 1 to 4,096; of more the one goes that was used longest ago.
+    /// Streams that are told apart, 80 bytes each; of more the one goes that was used longest ago.
+    #[option(default = 128, range = 1..=4096)]
     pub streams: u32,
-}
-
-impl Default for AmpConfig {
-    fn default() -> AmpConfig {
-        AmpConfig { window_max: ByteLen::mib(1), async_above: 4, streams: 128 }
-    }
 }
 
 impl Declared for AmpConfig {
@@ -58,8 +52,6 @@ impl PrefetchOptions for AmpConfig {
     type Policy = Amp;
 
     fn build(&self, units: &Units) -> Result<Amp, BuildError> {
-        within("prefetch.async_above", self.async_above, 0, 4096)?;
-        within("prefetch.streams", self.streams, 1, 4096)?;
         let most = units.blocks("prefetch.window_max", self.window_max)?;
         Ok(Amp::new(most, u64::from(self.async_above), self.streams as usize))
     }

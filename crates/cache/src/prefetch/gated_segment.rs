@@ -9,41 +9,28 @@
 //!
 //! Cost: 48 bytes.
 
-use super::options::within;
 use super::{Brings, Holes, Look, Prefetch, PrefetchOptions, Range, Segment, Units};
-use nandu_base::{BuildError, ByteLen, Declared, Ratio, Report};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, ByteLen, Declared, Ratio, Report, options};
 
 /// Options of `gated-segment`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct GatedSegmentConfig {
-    /// Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment_size`.
+    /// Bytes of a segment, instead of the cache's `segment_size`.
+    #[option(also = "a power of two of blocks, at most 64")]
     pub segment_size: Option<ByteLen>,
-    /// What a missing block of a segment that is partly here brings: all that is missing (`segment`), or itself
-    /// (`block-only`). Default `segment`.
+    /// What a missing block of a segment that is partly here brings.
+    #[option(default)]
     pub holes: Holes,
-    /// Least share of prefetched blocks that is used, or the gate closes. Default 25 %, above 0, at most 1.
+    /// Least share of prefetched blocks that is used, or the gate closes.
+    #[option(default = Ratio::new(1, 4), above = Ratio::ZERO, range = ..=Ratio::new(1, 1))]
     pub min_accuracy: Ratio,
-    /// Segment reads after which the gate is judged. Default 1024, from 16 to 1,000,000.
+    /// Segment reads after which the gate is judged.
+    #[option(default = 1024, range = 16..=1_000_000)]
     pub window: u32,
-    /// While the gate is closed, one read of missing blocks in this many brings its segment. Default 32, from 2 to
-    /// 65,536.
+    /// While the gate is closed, one read of missing blocks in this many brings its segment.
+    #[option(default = 32, range = 2..=65_536)]
     pub probe_interval: u32,
-}
-
-impl Default for GatedSegmentConfig {
-    fn default() -> GatedSegmentConfig {
-        let Gate { least, window, probe } = Gate { least: Ratio::new(1, 4), window: 1024, probe: 32 };
-        GatedSegmentConfig {
-            segment_size: None,
-            holes: Holes::Segment,
-            min_accuracy: least,
-            window,
-            probe_interval: probe,
-        }
-    }
 }
 
 impl Declared for GatedSegmentConfig {
@@ -66,11 +53,6 @@ impl PrefetchOptions for GatedSegmentConfig {
 
     fn build(&self, units: &Units) -> Result<GatedSegment, BuildError> {
         let GatedSegmentConfig { min_accuracy: least, window, probe_interval: probe, .. } = *self;
-        if least.num == 0 || least.num > least.den {
-            return Err(BuildError::at("prefetch.min_accuracy", "a share above 0, at most 1"));
-        }
-        within("prefetch.window", window, 16, 1_000_000)?;
-        within("prefetch.probe_interval", probe, 2, 65_536)?;
         Ok(GatedSegment::new(units.segment, Gate { least, window, probe }))
     }
 }

@@ -10,26 +10,19 @@
 //!
 //! Cost: 24 bytes for each entry, O(1) for each read.
 
-use super::options::within;
 use super::{Look, Prefetch, PrefetchOptions, Range, Units};
-use nandu_base::{BuildError, ByteLen, Declared, Report};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, ByteLen, Declared, Report, options};
 
 /// Options of `markov`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct MarkovConfig {
-    /// Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment_size`.
+    /// Bytes of a segment, instead of the cache's `segment_size`.
+    #[option(also = "a power of two of blocks, at most 64")]
     pub segment_size: Option<ByteLen>,
-    /// Entries of the table, 24 bytes each. Default 65,536, from 16 to 16,777,216.
+    /// Entries of the table, 24 bytes each.
+    #[option(default = 65_536, range = 16..=1 << 24)]
     pub entries: u32,
-}
-
-impl Default for MarkovConfig {
-    fn default() -> MarkovConfig {
-        MarkovConfig { segment_size: None, entries: 65_536 }
-    }
 }
 
 impl Declared for MarkovConfig {
@@ -47,7 +40,6 @@ impl PrefetchOptions for MarkovConfig {
     }
 
     fn build(&self, units: &Units) -> Result<Markov, BuildError> {
-        within("prefetch.entries", self.entries, 16, 1 << 24)?;
         Ok(Markov::new(units.segment, self.entries as usize))
     }
 }

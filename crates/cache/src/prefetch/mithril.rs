@@ -16,12 +16,9 @@
 //! Cost: O(1) for a read; mining sorts its rows and looks at the pairs within `lookahead`. RAM: 120 bytes for a row, of which there are five times `rows`, and 88
 //! for an entry of the prefetch table.
 
-use super::options::within;
 use super::{Look, Prefetch, PrefetchOptions, Range, Units};
 use crate::map::{Hashed, LineMap};
-use nandu_base::{BuildError, Declared, Report};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Report, options};
 
 /// Most times of a row.
 const TIMES: usize = 8;
@@ -33,23 +30,21 @@ const CONFIDENCE: usize = 1;
 const RING: usize = 4;
 
 /// Options of `mithril`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct MithrilConfig {
-    /// Reads within which another one counts as being shortly after. Default 20, from 1 to 1000.
+    /// Reads within which another one counts as being shortly after.
+    #[option(default = 20, range = 1..=1000)]
     pub lookahead: u32,
-    /// How often a read was missing before it is mined. Default 2, from 1 to 8.
+    /// How often a read was missing before it is mined.
+    #[option(default = 2, range = 1..=8)]
     pub support: u32,
-    /// Rows that are mined together, 600 bytes each with what is recorded before. Default 2560, from 2 to 65,536.
+    /// Rows that are mined together, 600 bytes each with what is recorded before.
+    #[option(default = 2560, range = 2..=65_536)]
     pub rows: u32,
-    /// Entries of the table, 88 bytes each. Default 65,536, from 16 to 16,777,216.
+    /// Entries of the table, 88 bytes each.
+    #[option(default = 65_536, range = 16..=1 << 24)]
     pub entries: u32,
-}
-
-impl Default for MithrilConfig {
-    fn default() -> MithrilConfig {
-        MithrilConfig { lookahead: 20, support: 2, rows: 2560, entries: 65_536 }
-    }
 }
 
 impl Declared for MithrilConfig {
@@ -65,10 +60,6 @@ impl PrefetchOptions for MithrilConfig {
 
     fn build(&self, _units: &Units) -> Result<Mithril, BuildError> {
         let MithrilConfig { lookahead, support, rows, entries } = *self;
-        within("prefetch.lookahead", lookahead, 1, 1000)?;
-        within("prefetch.support", support, 1, 8)?;
-        within("prefetch.rows", rows, 2, 65_536)?;
-        within("prefetch.entries", entries, 16, 1 << 24)?;
         Ok(Mithril::new(lookahead, support, rows as usize, entries as usize))
     }
 }

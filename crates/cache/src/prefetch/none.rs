@@ -1,13 +1,11 @@
 //! `none`: nothing comes ahead (B0-2). Cost: none.
 
 use super::{Brings, Look, Prefetch, PrefetchOptions, Range, Units};
-use nandu_base::{BuildError, Declared};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, options};
 
 /// Options of `none`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct NoPrefetchConfig {}
 
 impl Declared for NoPrefetchConfig {

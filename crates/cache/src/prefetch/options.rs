@@ -4,6 +4,7 @@ use super::{
     AmpConfig, GatedSegmentConfig, Holes, MarkovConfig, MithrilConfig, NoPrefetchConfig, OracleConfig,
     PBlockConfig, Prefetch, SegmentConfig, SequentialConfig,
 };
+use nandu_base::options::Options;
 use nandu_base::{BuildError, ByteLen, Chosen, Declared, Family, Policy, ReadOptions};
 use std::fmt::Debug;
 
@@ -62,12 +63,12 @@ pub trait PrefetchOptions: Declared {
     /// The prefetcher for a cache of these units.
     ///
     /// # Errors
-    /// An option out of range, as `prefetch.KEY`.
+    /// Options that do not suit these units or each other, as `prefetch.KEY`.
     fn build(&self, units: &Units) -> Result<Self::Policy, BuildError>;
 }
 
 /// Options of any prefetcher.
-pub trait AnyPrefetch: Debug + Send + Sync {
+pub trait AnyPrefetch: Options + Debug + Send + Sync {
     /// See [`PrefetchOptions::brings`].
     fn brings(&self) -> Brings;
     /// See [`PrefetchOptions::segment`].
@@ -110,7 +111,7 @@ pub struct Units {
 
 impl Units {
     /// Longest window.
-    const MOST: ByteLen = ByteLen::mib(16);
+    pub const MOST: ByteLen = ByteLen::mib(16);
 
     /// Blocks of `len` bytes, the value of option `key`.
     ///
@@ -124,11 +125,4 @@ impl Units {
         }
         Ok(len.0 / block.0)
     }
-}
-
-pub(super) fn within(key: &'static str, value: u32, least: u32, most: u32) -> Result<(), BuildError> {
-    if !(least..=most).contains(&value) {
-        return Err(BuildError::at(key, format!("{value} lies outside {least} to {most}")));
-    }
-    Ok(())
 }

@@ -7,25 +7,17 @@
 //!
 //! Cost: 16 bytes for each request of the look-ahead; a read brings at most 64 ranges.
 
-use super::options::within;
 use super::{Look, Prefetch, PrefetchOptions, Range, Units};
-use nandu_base::{BuildError, Declared, Report};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Report, options};
 use std::collections::VecDeque;
 
 /// Options of `oracle`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct OracleConfig {
-    /// How many requests before it comes a read is told. Default 32, from 1 to 1024.
+    /// How many requests before it comes a read is told.
+    #[option(default = 32, range = 1..=1024)]
     pub lookahead: u32,
-}
-
-impl Default for OracleConfig {
-    fn default() -> OracleConfig {
-        OracleConfig { lookahead: 32 }
-    }
 }
 
 impl Declared for OracleConfig {
@@ -39,7 +31,6 @@ impl PrefetchOptions for OracleConfig {
     type Policy = Oracle;
 
     fn build(&self, _units: &Units) -> Result<Oracle, BuildError> {
-        within("prefetch.lookahead", self.lookahead, 1, 1024)?;
         Ok(Oracle::new(self.lookahead))
     }
 }

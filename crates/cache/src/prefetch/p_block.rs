@@ -6,22 +6,15 @@
 //! Cost: none.
 
 use super::{Look, Prefetch, PrefetchOptions, Range, Units};
-use nandu_base::{BuildError, ByteLen, Declared};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, ByteLen, Declared, options};
 
 /// Options of `p-block`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct PBlockConfig {
-    /// How much. Default 32 KiB; from a block to 16 MiB.
+    /// How much.
+    #[option(default = ByteLen::kib(32), range = ..=Units::MOST, also = "a multiple of the block")]
     pub lookahead: ByteLen,
-}
-
-impl Default for PBlockConfig {
-    fn default() -> PBlockConfig {
-        PBlockConfig { lookahead: ByteLen::kib(32) }
-    }
 }
 
 impl Declared for PBlockConfig {

@@ -7,18 +7,16 @@
 
 use super::{Brings, Look, Prefetch, PrefetchOptions, Range, Units};
 use nandu_base::{BuildError, ByteLen, Declared, options};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Options of `segment`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct SegmentConfig {
-    /// Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment_size`.
+    /// Bytes of a segment, instead of the cache's `segment_size`.
+    #[option(also = "a power of two of blocks, at most 64")]
     pub segment_size: Option<ByteLen>,
-    /// What a missing block of a segment that is partly here brings: all that is missing (`segment`), or itself
-    /// (`block-only`). Default `segment`.
-    #[serde(default)]
+    /// What a missing block of a segment that is partly here brings.
+    #[option(default)]
     pub holes: Holes,
 }
 

@@ -12,26 +12,20 @@
 //! Cost: 640 bytes; a read looks at 16 streams.
 
 use super::{Look, Prefetch, PrefetchOptions, Range, Units};
-use nandu_base::{BuildError, ByteLen, Declared, Report};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, ByteLen, Declared, Report, options};
 
 const STREAMS: usize = 16;
 
 /// Options of `sequential`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct SequentialConfig {
-    /// First window. Default 16 KiB; at least a block.
+    /// First window.
+    #[option(default = ByteLen::kib(16), range = ..=Units::MOST, also = "a multiple of the block")]
     pub window_min: ByteLen,
-    /// Longest window. Default 128 KiB, at most 16 MiB.
+    /// Longest window.
+    #[option(default = ByteLen::kib(128), range = ..=Units::MOST, also = "a multiple of the block")]
     pub window_max: ByteLen,
-}
-
-impl Default for SequentialConfig {
-    fn default() -> SequentialConfig {
-        SequentialConfig { window_min: ByteLen::kib(16), window_max: ByteLen::kib(128) }
-    }
 }
 
 impl Declared for SequentialConfig {

@@ -29,56 +29,47 @@
 //! Cost: 16 bytes for each segment, 8 more with the ghost. O(1) for each event.
 
 use super::fixed_culling::report_lists;
-use super::options::{half, share};
 use super::{
     Arrival, Cause, Hit, LineOf, Needs, Recall, Replacement, ReplacementOptions, Room, SegmentLists, Victim,
 };
 use crate::directory::Line;
-use nandu_base::{BuildError, Declared, Ratio, Report, Violation};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Ratio, Report, Violation, options};
 
 /// Options of adaptive culling.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct AdaptiveConfig {
     /// What makes the length of L1 be adapted: `b1` for hits in the oldest part of L1 as in the paper, `b1+b2` for hits in
-    /// the oldest parts of L1 and L2, `reads` for blocks read. Default `b1+b2`.
+    /// the oldest parts of L1 and L2, `reads` for blocks read.
+    #[option(default = TriggerOn::BothRegions)]
     pub trigger: TriggerOn,
-    /// How many of them. Default 3, from 1 to 1,000,000.
+    /// How many of them.
+    #[option(default = 3, range = 1..=1_000_000)]
     pub adapt_interval: u32,
-    /// S: segments by which L1 grows for each hit. Default 1, above 0, at most 64.
+    /// S: segments by which L1 grows for each hit.
+    #[option(default = Ratio::new(1, 1), above = Ratio::ZERO, range = ..=Ratio::new(64, 1))]
     pub step_up: Ratio,
-    /// The oldest part of L1 and of L2, as a share of the segments that fill memory. Default 5 %, above 0, at most 1/2.
+    /// The oldest part of L1 and of L2, as a share of the segments that fill memory.
+    #[option(default = Ratio::new(1, 20), above = Ratio::ZERO, range = ..=Ratio::new(1, 2))]
     pub tail_share: Ratio,
-    /// L1 at the start, as a share of the segments that fill memory. Default 1/2, above 0, at most 1.
+    /// L1 at the start, as a share of the segments that fill memory.
+    #[option(default = Ratio::new(1, 2), above = Ratio::ZERO, range = ..=Ratio::new(1, 1))]
     pub l1: Ratio,
-    /// L1 at most, as a share of the segments that fill memory. Default: all but `tail_share`, so that L2 has blocks to be met.
-    /// From `tail_share` to 1; with 1 a list L1 that takes all memory is never made shorter.
+    /// L1 at most, as a share of the segments that fill memory; by default L2 has blocks to be met. With 1 a list L1 that takes all memory is never
+    /// made shorter, and less than `tail_share` counts as that.
+    #[option(unset = "all but `tail_share`", above = Ratio::ZERO, range = ..=Ratio::new(1, 1))]
     pub l1_max: Option<Ratio>,
-    /// Most segments by which L1 falls in one request. Default 4, from 1 to 1024.
+    /// Most segments by which L1 falls in one request.
+    #[option(default = 4, range = 1..=1024)]
     pub step_down_max: u32,
-    /// Remember culled blocks of segments in L2: a read of one counts as a gain of a longer L1. Default false.
+    /// Remember culled blocks of segments in L2: a read of one counts as a gain of a longer L1.
+    #[option(default)]
     pub ghost: bool,
 }
 
-impl Default for AdaptiveConfig {
-    fn default() -> AdaptiveConfig {
-        AdaptiveConfig {
-            trigger: TriggerOn::BothRegions,
-            adapt_interval: 3,
-            step_up: Ratio::new(1, 1),
-            tail_share: Ratio::new(1, 20),
-            l1: half(),
-            l1_max: None,
-            step_down_max: 4,
-            ghost: false,
-        }
-    }
-}
-
 /// What is counted until the length of L1 is adapted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[options]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerOn {
     /// Hits in the oldest part of L1, as in the paper.
     #[serde(rename = "b1")]
@@ -113,25 +104,11 @@ impl ReplacementOptions for AdaptiveConfig {
     }
 
     fn build(&self, room: Room) -> Result<AdaptiveCulling, BuildError> {
-        share("replacement.l1", self.l1, Ratio::new(1, 1))?;
-        share("replacement.tail_share", self.tail_share, half())?;
-        share("replacement.step_up", self.step_up, Ratio::new(64, 1))?;
-        if !(1..=1_000_000).contains(&self.adapt_interval) {
-            let why = format!("{} lies outside 1 to 1,000,000", self.adapt_interval);
-            return Err(BuildError::at("replacement.adapt_interval", why));
-        }
-        if !(1..=1024).contains(&self.step_down_max) {
-            let why = format!("{} lies outside 1 to 1024", self.step_down_max);
-            return Err(BuildError::at("replacement.step_down_max", why));
-        }
         let most = room.segments() as u32;
         let region = (self.tail_share.of(u64::from(most)) as u32).max(1);
         let longest = match self.l1_max {
             None => most - region,
-            Some(longest) => {
-                share("replacement.l1_max", longest, Ratio::new(1, 1))?;
-                longest.of(u64::from(most)) as u32
-            }
+            Some(longest) => longest.of(u64::from(most)) as u32,
         };
         let longest = longest.clamp(region, most);
         let start = (self.l1.of(u64::from(most)) as u32).clamp(region, longest);

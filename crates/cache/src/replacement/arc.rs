@@ -16,13 +16,11 @@ use super::{Arrival, Cause, Hit, Recall, Replacement, ReplacementOptions, Room, 
 use crate::directory::Line;
 use crate::ghost::GhostQueue;
 use crate::list::{Chain, List};
-use nandu_base::{BuildError, Declared, Report, Violation};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Report, Violation, options};
 
 /// Options of `arc`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct ArcConfig {}
 
 impl Declared for ArcConfig {

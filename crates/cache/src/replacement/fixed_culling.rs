@@ -6,21 +6,18 @@
 //!
 //! Cost: 16 bytes for each segment, O(1) for each event.
 
-use super::options::{half, share};
 use super::{
     Arrival, Hit, LineOf, Needs, Recall, Replacement, ReplacementOptions, Room, SegmentLists, Victim,
 };
 use crate::directory::Line;
-use nandu_base::{BuildError, Declared, Ratio, Report, Violation};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Ratio, Report, Violation, options};
 
 /// Options of `fixed-culling`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct FixedCullingConfig {
-    /// L1, as a share of the segments that fill memory. Default 1/2, above 0, at most 1.
-    #[serde(default = "half")]
+    /// L1, as a share of the segments that fill memory.
+    #[option(default = Ratio::new(1, 2), above = Ratio::ZERO, range = ..=Ratio::new(1, 1))]
     pub l1: Ratio,
 }
 
@@ -43,7 +40,6 @@ impl ReplacementOptions for FixedCullingConfig {
     }
 
     fn build(&self, room: Room) -> Result<FixedCulling, BuildError> {
-        share("replacement.l1", self.l1, Ratio::new(1, 1))?;
         let limit = self.l1.of(room.segments()).max(1) as u32;
         let lists = SegmentLists::new(room.slots(), limit, 1);
         Ok(FixedCulling::new(lists.with_fault(room.fault)))

@@ -18,9 +18,7 @@ use super::{Arrival, Cause, Hit, Recall, Replacement, ReplacementOptions, Room, 
 use crate::directory::Line;
 use crate::ghost::GhostQueue;
 use crate::list::{Chain, List, NONE};
-use nandu_base::{BuildError, Declared, Report, Rng, Violation};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Report, Rng, Violation, options};
 
 /// How much of the blame reaches the weight.
 const RATE: f64 = 0.45;
@@ -30,8 +28,8 @@ const FADE: f64 = -5.298_317_366_548_036;
 const MOST: f64 = 0.99;
 
 /// Options of `lecar`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct LecarConfig {}
 
 impl Declared for LecarConfig {

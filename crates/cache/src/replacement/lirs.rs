@@ -20,16 +20,14 @@ use super::{Arrival, Cause, Hit, Recall, Replacement, ReplacementOptions, Room, 
 use crate::directory::Line;
 use crate::list::{Chain, List, NONE};
 use crate::map::{Hashed, LineMap};
-use nandu_base::{BuildError, Declared, Report, Violation};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Report, Violation, options};
 
 /// One line of memory in so many is for HIR lines.
 const HIR_PART: usize = 100;
 
 /// Options of `lirs`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct LirsConfig {}
 
 impl Declared for LirsConfig {

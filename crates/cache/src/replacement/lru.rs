@@ -9,16 +9,14 @@
 use super::{Arrival, Hit, LineOf, Recall, Replacement, ReplacementOptions, Room, Victim, each_once};
 use crate::directory::Line;
 use crate::list::{Chain, List};
-use nandu_base::{BuildError, Declared, Violation};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Violation, options};
 
 /// Options of `lru`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct LruConfig {
-    /// What goes at a time: `block`, or `segment`, the segment of the prefetcher. Default `block`.
-    #[serde(default)]
+    /// What goes at a time; a segment is that of the prefetcher.
+    #[option(default)]
     pub granularity: LineOf,
 }
 

@@ -5,7 +5,8 @@ use super::{
     S3FifoConfig, SarcConfig, SegmentPrefetchOnlyConfig, SieveConfig,
 };
 use crate::page_sim::{Accesses, PageCache, PageResult, run_policy};
-use nandu_base::{BuildError, Chosen, Declared, Family, Policy, Ratio, ReadOptions, options};
+use nandu_base::options::Options;
+use nandu_base::{BuildError, Chosen, Declared, Family, Policy, ReadOptions, options};
 use std::fmt::Debug;
 
 /// Which line goes when memory is short, by name and options.
@@ -64,12 +65,12 @@ pub trait ReplacementOptions: Declared {
     /// The policy for a cache of this size.
     ///
     /// # Errors
-    /// An option out of range, as `replacement.KEY`.
+    /// Options that do not suit this cache or each other, as `replacement.KEY`.
     fn build(&self, room: Room) -> Result<Self::Policy, BuildError>;
 }
 
 /// Options of any replacement policy. What is made from them has the policy's own type inside.
-pub trait AnyReplacement: Debug + Send + Sync {
+pub trait AnyReplacement: Options + Debug + Send + Sync {
     /// See [`ReplacementOptions::line`].
     fn line(&self) -> LineOf;
     /// See [`ReplacementOptions::needs`].
@@ -138,17 +139,4 @@ impl Room {
     pub fn segments(&self) -> u64 {
         (self.blocks / self.line).max(1)
     }
-}
-
-pub(super) fn half() -> Ratio {
-    Ratio::new(1, 2)
-}
-
-/// Refuses a share that is not above 0 and at most `most`.
-pub(super) fn share(key: &'static str, share: Ratio, most: Ratio) -> Result<(), BuildError> {
-    if share.num == 0 || share.num * most.den > most.num * share.den {
-        let why = format!("{}/{} is not above 0 and at most {}/{}", share.num, share.den, most.num, most.den);
-        return Err(BuildError::at(key, why));
-    }
-    Ok(())
 }

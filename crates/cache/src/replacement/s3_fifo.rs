@@ -23,8 +23,6 @@ use crate::directory::Line;
 use crate::ghost::GhostQueue;
 use crate::list::{Chain, List};
 use nandu_base::{BuildError, Declared, Report, Violation, options};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Meetings that let a line into the main queue.
 const PROMOTED_AT: u8 = 2;
@@ -32,11 +30,11 @@ const PROMOTED_AT: u8 = 2;
 const COUNTED: u8 = 3;
 
 /// Options of `s3-fifo`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct S3FifoConfig {
-    /// Where lines go while memory fills and the small queue has its share: `small` (default, the paper) or `main` (libCacheSim since 2024-12).
-    #[serde(default)]
+    /// Where lines go while memory fills and the small queue has its share: `small` as in the paper, `main` as in libCacheSim since 2024-12.
+    #[option(default)]
     pub fill: Fill,
 }
 

@@ -15,13 +15,11 @@
 use super::{Arrival, Cause, Hit, Recall, Replacement, ReplacementOptions, Room, Victim, each_once};
 use crate::directory::Line;
 use crate::regioned::{Name, Places, Regioned};
-use nandu_base::{BuildError, Declared, Report, Violation};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Report, Violation, options};
 
 /// Options of `sarc`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct SarcConfig {}
 
 impl Declared for SarcConfig {

@@ -8,13 +8,11 @@
 
 use super::{Arrival, Hit, LineOf, Lru, Needs, Recall, Replacement, ReplacementOptions, Room, Victim};
 use crate::directory::Line;
-use nandu_base::{BuildError, Declared, Violation};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Violation, options};
 
 /// Options of `segment-prefetch-only`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct SegmentPrefetchOnlyConfig {}
 
 impl Declared for SegmentPrefetchOnlyConfig {

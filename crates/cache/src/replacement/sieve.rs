@@ -13,16 +13,14 @@
 use super::{Arrival, Hit, LineOf, Recall, Replacement, ReplacementOptions, Room, Victim, each_once};
 use crate::directory::Line;
 use crate::list::{Chain, List, NONE};
-use nandu_base::{BuildError, Declared, Violation};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Violation, options};
 
 /// Options of `sieve`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct SieveConfig {
-    /// What goes at a time: `block` or `segment`. Default `block`.
-    #[serde(default)]
+    /// What goes at a time.
+    #[option(default)]
     pub granularity: LineOf,
 }
 

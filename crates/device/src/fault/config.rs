@@ -3,8 +3,6 @@
 use nandu_base::{
     BuildContext, BuildError, ByteLen, DeviceConfig, Instant, Limits, Machine, Ratio, Rng, Span, options,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Options of `fault`. Without any of them it passes everything on.
 #[options]
@@ -35,10 +33,10 @@ pub struct FaultConfig {
     #[option(default, off = "none", range = Span::from_us(1)..=Span::from_secs(3600))]
     pub delay: Span,
     /// Spans in which the device holds every request that comes.
-    #[option(unset = "none")]
+    #[option(unset = "none", table)]
     pub freeze: Option<FreezeConfig>,
     /// Losses of the device; one that ends is a power cut of the device.
-    #[option(unset = "none")]
+    #[option(unset = "none", table)]
     pub loss: Option<LossConfig>,
 }
 
@@ -56,43 +54,47 @@ pub struct CacheConfig {
 }
 
 /// When a device freezes.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub enum FreezeConfig {
     /// Once.
     At {
         /// Time after the start of the run.
         at: Span,
-        /// How long. From 1 us to 1 h.
+        /// How long.
+        #[option(range = Span::from_us(1)..=Span::from_secs(3600))]
         duration: Span,
     },
     /// Again and again, from the seed.
     Random {
-        /// Mean time from the end of one to the next; each is drawn from half to one and a half times the mean. From
-        /// 1 us to 1000 h.
+        /// Mean time from the end of one to the next; each is drawn from half to one and a half times the mean.
+        #[option(range = Span::from_us(1)..=Span::from_secs(3_600_000))]
         mean_interval: Span,
-        /// How long. From 1 us to 1 h.
+        /// How long.
+        #[option(range = Span::from_us(1)..=Span::from_secs(3600))]
         duration: Span,
     },
 }
 
 /// When a device is lost.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub enum LossConfig {
     /// Once.
     At {
         /// Time after the start of the run.
         at: Span,
-        /// Time until the device is back. Default: never. From 1 us to 1000 h.
+        /// Time until the device is back.
+        #[option(unset = "never", range = Span::from_us(1)..=Span::from_secs(3_600_000))]
         outage: Option<Span>,
     },
     /// Again and again, from the seed.
     Random {
-        /// Mean time from the end of one to the next; each is drawn from half to one and a half times the mean. From
-        /// 1 us to 1000 h.
+        /// Mean time from the end of one to the next; each is drawn from half to one and a half times the mean.
+        #[option(range = Span::from_us(1)..=Span::from_secs(3_600_000))]
         mean_interval: Span,
-        /// Mean time until the device is back, drawn alike. From 1 us to 1000 h.
+        /// Mean time until the device is back, drawn alike.
+        #[option(range = Span::from_us(1)..=Span::from_secs(3_600_000))]
         outage: Span,
     },
 }
@@ -151,33 +153,7 @@ impl DeviceConfig for FaultConfig {
             let why = format!("`{}` takes its writes in order; a cache would reorder them", self.below);
             return Err(BuildError::at("cache", why));
         }
-        match &self.freeze {
-            Some(FreezeConfig::At { duration: span, .. }) => within("freeze.duration", *span, 1)?,
-            Some(FreezeConfig::Random { mean_interval: mean, duration: span }) => {
-                within("freeze.mean_interval", *mean, 1000)?;
-                within("freeze.duration", *span, 1)?;
-            }
-            None => {}
-        }
-        match &self.loss {
-            Some(LossConfig::At { outage, .. }) => {
-                outage.map_or(Ok(()), |span| within("loss.outage", span, 1000))?;
-            }
-            Some(LossConfig::Random { mean_interval: mean, outage }) => {
-                within("loss.mean_interval", *mean, 1000)?;
-                within("loss.outage", *outage, 1000)?;
-            }
-            None => {}
-        }
         let limits = Limits { volatile_cache: below.volatile_cache || self.cache.is_some(), ..below.clone() };
         Ok(Box::new(super::Fault::new(self.clone(), limits, cx)))
     }
-}
-
-fn within(key: &'static str, span: Span, hours: u64) -> Result<(), BuildError> {
-    let most = Span::from_secs(3600 * hours);
-    if !(Span::from_us(1)..=most).contains(&span) {
-        return Err(BuildError::at(key, format!("{span} lies outside 1 us to {hours} h")));
-    }
-    Ok(())
 }

@@ -4,11 +4,8 @@ use super::area::{Counts, FlashArea};
 use super::{Chip, Flash};
 use crate::nand::Profile;
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Ratio, SECTOR, Span,
-    options,
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Ratio, Span, options,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// SLC as the hybrid-disk study takes it (O4-7, S4-18): 25 us, 200 us, 50,000 cycles.
 const SLC_READ: Span = Span::from_us(25);
@@ -24,56 +21,69 @@ pub struct FlashConfig {
     /// The file in which `nandu serve` keeps what the drive holds; made with `--create`. Default: memory, lost at its end. A
     /// simulation does without.
     pub store: Option<String>,
-    /// Blocks of each die, 1 to 1,000,000. Give this or `capacity`.
+    /// Blocks of each die. Give this or `capacity`.
+    #[option(range = 1..=1_000_000)]
     pub blocks_per_die: Option<u32>,
     /// Bytes in all; rounded down to whole erase units. Give this or `blocks_per_die`.
     pub capacity: Option<ByteLen>,
-    /// Dies that serve it together, 1 to 64. Default 1. An erase unit is one block of each.
-    #[serde(default = "one")]
+    /// Dies that serve it together. An erase unit is one block of each.
+    #[option(default = 1, range = 1..=64)]
     pub dies: u32,
-    /// Bits that a cell holds, at most those of the chip, which is the default. With fewer a block has that share of its
-    /// pages.
+    /// Bits that a cell holds. With fewer than the chip's a block has that share of its pages.
+    #[option(unset = "those of the chip", range = 1.., also = "at most those")]
     pub bits_per_cell: Option<u32>,
-    /// Page size, instead of the profile's: 512 B to 64 KiB, a power of two.
+    /// Page size.
+    #[option(unset = "the profile's", range = ByteLen(512)..=ByteLen::kib(64), power_of_two)]
     pub page_size: Option<ByteLen>,
-    /// Pages of a block with all bits in use, instead of the profile's: 2 to 4096.
+    /// Pages of a block with all bits in use.
+    #[option(unset = "the profile's", range = 2..=4096)]
     pub pages_per_block: Option<u32>,
-    /// tR. Default: the profile's; 25 us where a chip of more bits holds one.
+    /// tR.
+    #[option(unset = "the profile's, 25 us where a chip of more bits holds one", range = Span(1)..=Span::from_secs(3600))]
     pub read_latency: Option<Span>,
-    /// tPROG. Default: the profile's; 200 us where a chip of more bits holds one.
+    /// tPROG.
+    #[option(unset = "the profile's, 200 us where a chip of more bits holds one", range = Span(1)..=Span::from_secs(3600))]
     pub program_latency: Option<Span>,
-    /// tBERS, instead of the profile's.
+    /// tBERS.
+    #[option(unset = "the profile's", range = Span(1)..=Span::from_secs(3600))]
     pub erase_latency: Option<Span>,
-    /// Speed of the channel in bytes per second, instead of the profile's.
+    /// Speed of the channel in bytes per second.
+    #[option(unset = "the profile's", range = ByteLen::kib(1)..=ByteLen::gib(1 << 20))]
     pub channel_bandwidth: Option<ByteLen>,
-    /// Cycles a block is made for. Default: the profile's; 50,000 where a chip of more bits holds one.
+    /// Cycles a block is made for.
+    #[option(unset = "the profile's, 50,000 where a chip of more bits holds one", range = 1..)]
     pub endurance: Option<u32>,
     /// Whether a block that has had its cycles is not erased any more.
     #[option(default)]
     pub wears_out: bool,
-    /// Rows of blocks in modes of their own, 1 to 16, which follow each other on the chip. Each is used by a `flash-area`. Instead
+    /// Rows of blocks in modes of their own, at most 16, which follow each other on the chip. Each is used by a `flash-area`. Instead
     /// of `blocks_per_die`, `capacity`, `bits_per_cell`, `read_latency`, `program_latency` and `endurance`. Default: the chip is all alike.
-    #[serde(default)]
+    #[option(default, table)]
     pub areas: Vec<AreaConfig>,
 }
 
 /// Blocks of a chip in one mode.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct AreaConfig {
     /// What its `flash-area` calls it.
     pub name: String,
     /// Blocks of each die. Give this or `capacity`.
+    #[option(range = 1..=1_000_000)]
     pub blocks_per_die: Option<u32>,
     /// Bytes that it holds in its mode; rounded down to whole erase units. Give this or `blocks_per_die`.
     pub capacity: Option<ByteLen>,
-    /// Bits that a cell holds, at most those of the chip, which is the default.
+    /// Bits that a cell holds.
+    #[option(unset = "those of the chip", range = 1.., also = "at most those")]
     pub bits_per_cell: Option<u32>,
-    /// tR. Default as for the chip.
+    /// tR.
+    #[option(unset = "as for the chip", range = Span(1)..=Span::from_secs(3600))]
     pub read_latency: Option<Span>,
-    /// tPROG. Default as for the chip.
+    /// tPROG.
+    #[option(unset = "as for the chip", range = Span(1)..=Span::from_secs(3600))]
     pub program_latency: Option<Span>,
-    /// Cycles a block is made for. Default as for the chip.
+    /// Cycles a block is made for.
+    #[option(unset = "as for the chip", range = 1..)]
     pub endurance: Option<u32>,
 }
 
@@ -95,10 +105,6 @@ const FORGETS_ERASES: Plant =
 pub(super) struct Planted {
     pub areas_apart: bool,
     pub forgets_erases: bool,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// The machine kind `flash`.
@@ -169,11 +175,8 @@ impl FlashConfig {
         };
         let key = if row.blocks_per_die.is_some() { "blocks_per_die" } else { "capacity" };
         let units = range(key, units, 1, 1_000_000)? as u32;
-        let hour = Span::from_secs(3600);
-        let time = |key, given: Option<Span>, slc: Span, own: Span| {
-            let usual = if as_slc { slc } else { own };
-            range(key, given.unwrap_or(usual), Span(1), hour)
-        };
+        let time =
+            |given: Option<Span>, slc: Span, own: Span| given.unwrap_or(if as_slc { slc } else { own });
         let endurance = if as_slc { SLC_ENDURANCE } else { profile.endurance };
         Ok(FlashArea {
             name: row.name.clone(),
@@ -182,9 +185,9 @@ impl FlashConfig {
             first_unit: 0,
             units,
             unit_pages,
-            read: time("read_latency", row.read_latency, SLC_READ, profile.read)?,
-            program: time("program_latency", row.program_latency, SLC_PROGRAM, profile.program)?,
-            endurance: range("endurance", row.endurance.unwrap_or(endurance), 1, u32::MAX)?,
+            read: time(row.read_latency, SLC_READ, profile.read),
+            program: time(row.program_latency, SLC_PROGRAM, profile.program),
+            endurance: row.endurance.unwrap_or(endurance),
             count: Counts::default(),
         })
     }
@@ -193,15 +196,7 @@ impl FlashConfig {
         let profile = Profile::named(&self.profile)?;
         let native = profile.bits_per_cell().unwrap_or(4);
         let page = self.page_size.unwrap_or(profile.page).0;
-        if !page.is_power_of_two() || !(SECTOR..=64 << 10).contains(&page) {
-            let page = ByteLen(page);
-            return Err(BuildError::at(
-                "page_size",
-                format!("{page} is not a power of two from 512 B to 64 KiB"),
-            ));
-        }
-        let all = range("pages_per_block", self.pages_per_block.unwrap_or(profile.pages_per_block), 2, 4096)?;
-        let dies = range("dies", self.dies, 1, 64)?;
+        let (all, dies) = (self.pages_per_block.unwrap_or(profile.pages_per_block), self.dies);
         let rows = self.rows()?;
         let mut areas: Vec<FlashArea> = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -212,19 +207,14 @@ impl FlashConfig {
             areas.push(area);
         }
         let bandwidth = self.channel_bandwidth.map_or(profile.channel_bytes_per_second, |b| b.0);
-        let bandwidth = u128::from(range("channel_bandwidth", bandwidth, 1 << 10, 1 << 50)?);
+        let bandwidth = u128::from(bandwidth);
         let chip = Chip {
             page,
             bits: native,
             stride: all * dies,
             units: areas.iter().map(|a| a.units).sum(),
             dies,
-            erase: range(
-                "erase_latency",
-                self.erase_latency.unwrap_or(profile.erase),
-                Span(1),
-                Span::from_secs(3600),
-            )?,
+            erase: self.erase_latency.unwrap_or(profile.erase),
             transfer: Span((u128::from(page) * 1_000_000_000).div_ceil(bandwidth) as u64),
             wears_out: self.wears_out,
             power: profile.power,

@@ -110,7 +110,7 @@ fn one_bit_in_a_cell_for_two_halves_a_block() {
     assert_eq!(b.counter("flash", "endurance"), 50_000);
     assert_eq!(
         build(&format!("{SMALL}\nbits_per_cell = 3")).err().expect("two at most").key,
-        Some("bits_per_cell")
+        Some("bits_per_cell".into())
     );
     assert_eq!(kind().name, "flash");
 }
@@ -225,8 +225,8 @@ fn an_area_takes_requests_of_one_of_its_units() {
 #[test]
 fn areas_are_said_once_and_by_name() {
     let refused = |options: &str| build(options).err().expect("refused").key;
-    assert_eq!(refused(&(slc_and_mlc() + "\nbits_per_cell = 1")), Some("bits_per_cell"));
-    assert_eq!(refused(&(slc_and_mlc() + "\nblocks_per_die = 4")), Some("blocks_per_die"));
-    assert_eq!(refused(&areas(1, "slc")), Some("areas"));
-    assert_eq!(refused(&areas(3, "mlc")), Some("bits_per_cell"));
+    assert_eq!(refused(&(slc_and_mlc() + "\nbits_per_cell = 1")), Some("bits_per_cell".into()));
+    assert_eq!(refused(&(slc_and_mlc() + "\nblocks_per_die = 4")), Some("blocks_per_die".into()));
+    assert_eq!(refused(&areas(1, "slc")), Some("areas".into()));
+    assert_eq!(refused(&areas(3, "mlc")), Some("bits_per_cell".into()));
 }

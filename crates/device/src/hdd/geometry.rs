@@ -385,9 +385,9 @@ mod tests {
     fn what_cannot_be_is_refused_by_name() {
         let key = |heads, layout, zones, blocks| Geometry::new(heads, layout, zones, blocks).unwrap_err().key;
         let one = || vec![zone(0, 2, 10, vec![(0, 40)])];
-        assert_eq!(key(0, Layout::Cylinder, one(), None), Some("heads"));
-        assert_eq!(key(2, Layout::Surface { band: 0 }, one(), None), Some("layout"));
-        assert_eq!(key(2, Layout::Cylinder, vec![zone(0, 2, 10, vec![(0, 41)])], None), Some("zones"));
-        assert_eq!(key(2, Layout::Cylinder, one(), Some(41)), Some("capacity"));
+        assert_eq!(key(0, Layout::Cylinder, one(), None), Some("heads".into()));
+        assert_eq!(key(2, Layout::Surface { band: 0 }, one(), None), Some("layout".into()));
+        assert_eq!(key(2, Layout::Cylinder, vec![zone(0, 2, 10, vec![(0, 41)])], None), Some("zones".into()));
+        assert_eq!(key(2, Layout::Cylinder, one(), Some(41)), Some("capacity".into()));
     }
 }

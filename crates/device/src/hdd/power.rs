@@ -447,6 +447,6 @@ mod tests {
         p.wake(start + Span::from_secs(60));
         assert_eq!(p.spec.rest[1].after, Span::from_secs(10));
         let no_stop = PowerSpec { rest: vec![spec().rest[0].clone()], ..spec() };
-        assert_eq!(no_stop.check(Some(bounds)).unwrap_err().key, Some("spin_down_adaptive"));
+        assert_eq!(no_stop.check(Some(bounds)).unwrap_err().key, Some("spin_down_adaptive".into()));
     }
 }

@@ -318,7 +318,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 10, 15, 20, 30].map(us), [0, 600, 800, 1000, 800, 1300, 1800, 2800]);
         assert_eq!(us(4), 1000 - 200 / 7 - 1);
         let error = SeekTable::new(&points(&[(1, 600), (1, 700)]), 31).unwrap_err();
-        assert_eq!(error.key, Some("seek"));
+        assert_eq!(error.key.as_deref(), Some("seek"));
     }
 
     #[test]

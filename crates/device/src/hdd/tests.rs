@@ -178,15 +178,15 @@ fn a_trim_of_the_whole_disk_takes_as_long_as_writing_it() {
 #[test]
 fn options_that_cannot_be_are_refused_by_name() {
     let key = |options: &str| build(options).err().expect("it is refused").key;
-    assert_eq!(key(""), Some("profile"));
-    assert_eq!(key("profile = \"desktop-2011\""), Some("profile"));
-    assert_eq!(key("profile = \"desktop-2010\"\ndisksim = \"x.parv\""), Some("profile"));
-    assert_eq!(key("disksim = \"no-such.parv\""), Some("disksim"));
-    assert_eq!(key("profile = \"desktop-2010\"\ncapacity = \"2 TB\""), Some("capacity"));
-    assert_eq!(key("profile = \"desktop-2010\"\nqueue_depth = 0"), Some("queue_depth"));
-    assert_eq!(key("profile = \"desktop-2010\"\ncache_segments = 0"), Some("cache_segments"));
+    assert_eq!(key(""), Some("profile".into()));
+    assert_eq!(key("profile = \"desktop-2011\""), Some("profile".into()));
+    assert_eq!(key("profile = \"desktop-2010\"\ndisksim = \"x.parv\""), Some("profile".into()));
+    assert_eq!(key("disksim = \"no-such.parv\""), Some("disksim".into()));
+    assert_eq!(key("profile = \"desktop-2010\"\ncapacity = \"2 TB\""), Some("capacity".into()));
+    assert_eq!(key("profile = \"desktop-2010\"\nqueue_depth = 0"), Some("queue_depth".into()));
+    assert_eq!(key("profile = \"desktop-2010\"\ncache_segments = 0"), Some("cache_segments".into()));
     assert_eq!(
         key("profile = \"desktop-2010\"\nspin_down_adaptive = { min = \"1 s\", max = \"9 s\" }"),
-        Some("spin_down_adaptive")
+        Some("spin_down_adaptive".into())
     );
 }

@@ -26,7 +26,7 @@ use nandu_base::{
     BuildContext, BuildError, ByteLen, Chosen, DeviceConfig, Kind, Limits, Machine, Precondition, Ratio,
     Registry, Rng, SECTOR, Span, TimerKey, options,
 };
-use nandu_ftl::isolation::Isolations;
+use nandu_ftl::isolation::{Isolations, TENANTS_MAX};
 use nandu_ftl::log_block::LogMap;
 use nandu_ftl::mapping::{Given, MapShape, Mapping};
 use nandu_ftl::placement::{Axis, Order};
@@ -67,19 +67,25 @@ pub struct SsdConfig {
     pub capacity: Option<ByteLen>,
     /// Spare factor, (raw - user) / raw: 10 GiB of flash with 8 GiB for the host is 0.2. What vendors call over-provisioning, (raw - user) / user,
     /// is 25 % here.
-    #[option(default = Ratio::new(7, 100))]
+    #[option(default = Ratio::new(7, 100), below = Ratio::new(1, 1))]
     pub spare_factor: Ratio,
-    /// Page size, instead of the profile's: 512 B to 64 KiB, a power of two.
+    /// Page size.
+    #[option(unset = "the profile's", range = ByteLen(512)..=ByteLen::kib(64), power_of_two)]
     pub page_size: Option<ByteLen>,
-    /// Pages of a block, instead of the profile's: 2 to 4096.
+    /// Pages of a block.
+    #[option(unset = "the profile's", range = 2..=4096)]
     pub pages_per_block: Option<u32>,
-    /// tR, instead of the profile's.
+    /// tR.
+    #[option(unset = "the profile's", range = ..=Span::from_secs(10))]
     pub read_latency: Option<Span>,
-    /// tPROG, instead of the profile's.
+    /// tPROG.
+    #[option(unset = "the profile's", range = ..=Span::from_secs(10))]
     pub program_latency: Option<Span>,
-    /// tBERS, instead of the profile's.
+    /// tBERS.
+    #[option(unset = "the profile's", range = ..=Span::from_secs(10))]
     pub erase_latency: Option<Span>,
-    /// Bytes that a channel transfers in a second, instead of the profile's.
+    /// Bytes that a channel transfers in a second.
+    #[option(unset = "the profile's", range = ByteLen(1)..)]
     pub channel_bandwidth: Option<ByteLen>,
     /// What the chip draws, instead of the profile's.
     pub power: Option<FlashPower>,
@@ -87,8 +93,9 @@ pub struct SsdConfig {
     #[option(default, unset = "`page`")]
     #[schemars(with = "Chosen<Maps>")]
     pub mapping: MapConfig,
-    /// Blocks programmed between two checkpoints of a map on the flash, which bound the scan after a power cut; by default
-    /// there are none, as in the papers, and a start reads the record of every page.
+    /// Blocks programmed between two checkpoints of a map on the flash, which bound the scan after a power cut; without any, as in the papers,
+    /// a start reads the record of every page.
+    #[option(unset = "no checkpoints", range = 1..)]
     pub checkpoint_interval: Option<u32>,
     /// Records of trims on the flash when what is still trimmed is written anew; with tenants in units of their own, for each.
     #[option(default = RECORDS_MAX as u32, range = 1..=RECORDS_MAX as u32)]
@@ -100,32 +107,36 @@ pub struct SsdConfig {
     #[option(default)]
     pub reclaim_unit: Unit,
     /// Garbage collection.
-    #[serde(default)]
+    #[option(default, table)]
     pub gc: GcConfig,
     /// How blocks wear, and how that is levelled.
-    #[serde(default)]
+    #[option(default, table)]
     pub wear: WearConfig,
     /// Which operation a die does next.
-    #[serde(default)]
+    #[option(default, table)]
     pub die_scheduler: DieScheduler,
-    /// RAM that acknowledges writes before they are programmed; volatile unless it says otherwise. None by default.
+    /// RAM that acknowledges writes before they are programmed; volatile unless it says otherwise.
+    #[option(unset = "none", table)]
     pub write_buffer: Option<WriteBufferConfig>,
     /// Who shares the drive: each has the next range of its logical space. Needs `isolation`.
-    #[serde(default)]
+    #[option(default, table)]
     pub tenants: Vec<TenantConfig>,
     /// How tenants are kept apart.
-    #[serde(default)]
+    #[option(default, unset = "`none`")]
     #[schemars(with = "Chosen<Isolations>")]
     pub isolation: IsolationConfig,
-    /// Places for tenants, 1 to 16. With it tenants come and go, grow and shrink while the drive runs, and it shows all of its logical space, given to
+    /// Places for tenants. With it tenants come and go, grow and shrink while the drive runs, and it shows all of its logical space, given to
     /// tenants or not. By default those of the list are there and stay as they are. For `vssd` and `shared-space`.
+    #[option(range = 1..=TENANTS_MAX as u32, also = "at least as many as are listed")]
     pub max_tenants: Option<u32>,
     /// Share of its units that are erased when a tenant begins to clear, where that is more than `gc.threshold`.
+    #[option(below = Ratio::new(1, 1))]
     pub tenant_gc_threshold: Option<Ratio>,
     /// Which of the host's pages share blocks.
-    #[serde(default)]
+    #[option(default, table)]
     pub streams: StreamsConfig,
-    /// Blocks in SLC mode in front of the chip's own mode. None by default.
+    /// Blocks in SLC mode in front of the chip's own mode.
+    #[option(unset = "none", table)]
     pub slc_cache: Option<SlcCacheConfig>,
     /// Axes over which consecutive pages are spread, the fastest first.
     #[option(default = [Axis::Channel, Axis::Chip, Axis::Die, Axis::Plane])]
@@ -172,8 +183,8 @@ impl DeviceConfig for SsdConfig {
     }
 
     fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
-        self.mapping.0.settle("mapping.kind", registry)?;
-        self.isolation.0.settle("isolation.kind", registry)?;
+        self.mapping.0.settle("mapping", registry)?;
+        self.isolation.0.settle("isolation", registry)?;
         self.gc.victim.settle(registry)?;
         self.settle_die_scheduler(registry)
     }
@@ -205,7 +216,6 @@ impl DeviceConfig for SsdConfig {
         let units = self.units(chips, geometry, cx)?;
         let layout = *units.layout();
         self.gc.check(layout.blocks)?;
-        self.wear.check()?;
         self.check_checkpoint()?;
         let mut size = self.size(&layout, units.width(), &profile, cx)?;
         let tenancy = self.tenancy(&layout, geometry, &mut size, profile.page.0, cx)?;

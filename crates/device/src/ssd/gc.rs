@@ -1,5 +1,6 @@
 //! The options of garbage collection and of wear.
 
+use nandu_base::options::{Described, Options};
 use nandu_base::policy::{POLICIES_BESIDE, POLICY_NAMES};
 use nandu_base::{BuildError, Chosen, Family, Ratio, Registry, Span, options};
 use nandu_ftl::gc::{GcPolicy, VictimConfig, Victims};
@@ -9,34 +10,35 @@ use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 
 /// Garbage collection.
-#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
-#[schemars(extend("additionalProperties" = false))]
+#[options]
+#[derive(Clone, PartialEq, Debug)]
 pub struct GcConfig {
-    #[serde(flatten)]
+    #[option(flatten, default)]
     #[allow(missing_docs)] // they are those of the policy
     pub victim: Victim,
-    /// Free blocks of a plane at which clearing begins, at least 2.
-    #[serde(default = "default_threshold")]
+    /// Free blocks of a plane at which clearing begins.
+    #[option(default = 3, range = 2..)]
     pub threshold: u32,
-    /// Free blocks of a plane at which a write waits until whole blocks are cleared: at least 1, below `threshold`.
-    #[serde(default = "one")]
+    /// Free blocks of a plane at which a write waits until whole blocks are cleared.
+    #[option(default = 1, range = 1.., also = "below `threshold`")]
     pub hard_threshold: u32,
     /// When pages move.
-    #[serde(default)]
+    #[option(default)]
     pub mode: Pace,
-    /// Free blocks of each plane that an idle drive makes; by default an idle drive does nothing.
+    /// Free blocks of each plane that an idle drive makes.
+    #[option(unset = "an idle drive does nothing", also = "above `threshold`, below the blocks of a plane")]
     pub idle_free_target: Option<u32>,
     /// How long no request must have come before the drive counts as idle.
-    #[serde(default = "default_idle_after")]
+    #[option(default = Span::from_ms(5), above = Span::ZERO)]
     pub idle_after: Span,
     /// Share of a block's pages that an idle drive must gain to clear it.
-    #[serde(default = "default_idle_min_invalid")]
+    #[option(default = Ratio::new(1, 8), range = ..=Ratio::new(1, 1))]
     pub idle_min_invalid: Ratio,
     /// Whether moved pages go to blocks of their own, apart from the host's.
-    #[serde(default = "yes")]
+    #[option(default = true)]
     pub separate_frontier: bool,
     /// Whether pages move inside the die, without crossing the channel.
-    #[serde(default)]
+    #[option(default)]
     pub copyback: bool,
 }
 
@@ -47,13 +49,24 @@ pub struct Victim(VictimConfig);
 impl Victim {
     /// Looks the policy up, unless it is one of this project.
     pub(super) fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
-        self.0.settle("gc.kind", registry)
+        self.0.settle("gc", registry)
     }
 }
 
 impl Default for Victim {
     fn default() -> Victim {
         Victim(Chosen::named("greedy"))
+    }
+}
+
+/// What they may be says the policy.
+impl Options for Victim {
+    fn declared() -> Vec<Described> {
+        Vec::new()
+    }
+
+    fn check_ranges(&self) -> Result<(), BuildError> {
+        self.0.options().map(|_| ())
     }
 }
 
@@ -113,32 +126,33 @@ pub enum Pace {
 }
 
 /// How blocks wear, and how that is levelled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WearConfig {
     /// Which erased block is used next.
-    #[serde(default)]
+    #[option(default)]
     pub free_block_order: OrderConfig,
-    /// Cold data is moved when the erases of two blocks of a plane differ by more than this; 0 for never. By default a
-    /// twentieth of the endurance.
+    /// Cold data is moved when the erases of two blocks of a plane differ by more than this.
+    #[option(unset = "a twentieth of the endurance", off = "never")]
     pub static_wl_threshold: Option<u32>,
     /// Of so many blocks that are cleared, one may be cleared for its wear, once as many pages as it has were gained.
-    #[serde(default = "default_every")]
+    #[option(default = 16, range = 1..)]
     pub static_wl_interval: u32,
     /// Whether a tenant's clearing may also move data of another tenant that writes little, so that units wear alike across tenants.
-    #[serde(default)]
+    #[option(default)]
     pub across_tenants: bool,
-    /// Erases that a block stands, instead of the profile's; 0 for any number.
+    /// Erases that a block stands.
+    #[option(unset = "the profile's", off = "any number")]
     pub endurance: Option<u32>,
     /// How far a block's own number lies from that, at most, as a share of it.
-    #[serde(default = "nothing")]
+    #[option(default = Ratio::ZERO, below = Ratio::new(1, 1))]
     pub endurance_variation: Ratio,
-    /// Share of the blocks that are bad from the factory, at most 1/10.
-    #[serde(default = "nothing")]
+    /// Share of the blocks that are bad from the factory.
+    #[option(default = Ratio::ZERO, range = ..=Ratio::new(1, 10))]
     pub factory_bad: Ratio,
     /// Which drive of its make it is: with its name it decides which blocks are bad, and how much each block stands. Not the
     /// seed of a run: a drive has the same blocks after every start.
-    #[serde(default)]
+    #[option(default)]
     pub serial: u64,
 }
 
@@ -153,100 +167,20 @@ pub enum OrderConfig {
     LeastWorn,
 }
 
-fn one() -> u32 {
-    1
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn nothing() -> Ratio {
-    Ratio::new(0, 1)
-}
-
-fn default_threshold() -> u32 {
-    3
-}
-
-fn default_every() -> u32 {
-    16
-}
-
-fn default_idle_after() -> Span {
-    Span::from_ms(5)
-}
-
-fn default_idle_min_invalid() -> Ratio {
-    Ratio::new(1, 8)
-}
-
-impl Default for GcConfig {
-    fn default() -> GcConfig {
-        GcConfig {
-            victim: Victim::default(),
-            threshold: default_threshold(),
-            hard_threshold: one(),
-            mode: Pace::Incremental,
-            idle_free_target: None,
-            idle_after: default_idle_after(),
-            idle_min_invalid: default_idle_min_invalid(),
-            separate_frontier: true,
-            copyback: false,
-        }
-    }
-}
-
-impl Default for WearConfig {
-    fn default() -> WearConfig {
-        WearConfig {
-            free_block_order: OrderConfig::Fifo,
-            static_wl_threshold: None,
-            static_wl_interval: default_every(),
-            across_tenants: false,
-            endurance: None,
-            endurance_variation: nothing(),
-            factory_bad: nothing(),
-            serial: 0,
-        }
-    }
-}
-
-fn refuse<T>(key: &'static str, reason: String) -> Result<T, BuildError> {
-    Err(BuildError::at(key, reason))
-}
-
 impl GcConfig {
-    /// Refuses what cannot work on planes of `blocks` blocks.
+    /// Refuses what cannot work together on planes of `blocks` blocks.
     pub(super) fn check(&self, blocks: u32) -> Result<(), BuildError> {
         let GcConfig { threshold: start, hard_threshold: urgent, .. } = *self;
-        if start < 2 {
-            return refuse(
-                "gc",
-                format!("threshold = {start}: clearing needs at least 2 free blocks to begin at"),
-            );
+        if urgent >= start {
+            let why = format!("{urgent} is not below threshold = {start}");
+            return Err(BuildError::at("gc.hard_threshold", why));
         }
-        if !(1..start).contains(&urgent) {
-            return refuse(
-                "gc",
-                format!("hard_threshold = {urgent} is not at least 1 and below threshold = {start}"),
-            );
+        if let Some(target) = self.idle_free_target.filter(|&target| target <= start || target >= blocks) {
+            let why =
+                format!("{target} is not above threshold = {start} and below the {blocks} blocks of a plane");
+            return Err(BuildError::at("gc.idle_free_target", why));
         }
-        if self.idle_free_target.is_some_and(|target| target <= start || target >= blocks) {
-            return refuse(
-                "gc",
-                format!(
-                    "idle_free_target must be above threshold = {start} and below the {blocks} blocks of a plane"
-                ),
-            );
-        }
-        if self.idle_after == Span::ZERO || self.idle_min_invalid.num > self.idle_min_invalid.den {
-            return refuse("gc", "idle_after must be above zero, and idle_min_invalid at most 1".into());
-        }
-        match self.victim.0.options()?.flaw() {
-            Some(flaw) => refuse("gc", flaw),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// The policy for planes of `blocks` blocks, once [`check`](GcConfig::check) has passed.
@@ -280,23 +214,6 @@ impl GcConfig {
 }
 
 impl WearConfig {
-    /// Refuses what cannot be.
-    pub(super) fn check(&self) -> Result<(), BuildError> {
-        if self.static_wl_interval == 0 {
-            return refuse(
-                "wear",
-                "static_wl_interval = 0: at least every block may be cleared for its wear, with 1".into(),
-            );
-        }
-        if self.endurance_variation.num >= self.endurance_variation.den {
-            return refuse("wear", "endurance_variation is a share of the endurance below 1".into());
-        }
-        if u128::from(self.factory_bad.num) * 10 > u128::from(self.factory_bad.den) {
-            return refuse("wear", "factory_bad is at most 1/10 of the blocks".into());
-        }
-        Ok(())
-    }
-
     /// The rules for the drive `name` of chips made for `endurance` cycles; the first `good_first` blocks of each plane are good.
     pub(super) fn rules(&self, endurance: u32, good_first: u32, name: &str) -> WearRules {
         // FNV-1a.

@@ -4,6 +4,7 @@
 //! type; that happens here, where a map is put into the registry.
 
 use super::config::{Drive, SsdConfig};
+use nandu_base::options::{Described, Options};
 use nandu_base::{
     BuildContext, BuildError, Chosen, Declaration, Declared, Family, Machine, Policy, ReadOptions,
 };
@@ -102,8 +103,22 @@ pub(super) enum Map {
     LogBlocks(Box<dyn LogBlockOptions>),
 }
 
+/// What they may be says the map's own type.
+impl Options for AnyMap {
+    fn declared() -> Vec<Described> {
+        Vec::new()
+    }
+
+    fn check_ranges(&self) -> Result<(), BuildError> {
+        match &self.0 {
+            Map::Pages(options) => options.check_ranges(),
+            Map::LogBlocks(options) => options.check_ranges(),
+        }
+    }
+}
+
 /// The options of any map of pages.
-pub(super) trait AnyPages: Debug + Send + Sync {
+pub(super) trait AnyPages: Options + Debug + Send + Sync {
     /// See [`MapOptions::paged`].
     fn paged(&self) -> Option<&PagedOptions>;
     /// See [`MapOptions::gathers`].
@@ -161,7 +176,7 @@ impl MapConfig {
     /// # Errors
     /// The map is none of this project and no registry was asked for it.
     pub(super) fn options(&self) -> Result<&Map, BuildError> {
-        self.0.options().map(|any| &any.0)
+        self.0.options().map(|any| &any.0).map_err(|error| error.within("mapping"))
     }
 
     /// The same, once they are settled.
@@ -217,10 +232,6 @@ impl MapConfig {
         block_pages: u32,
     ) -> Result<MapShape, BuildError> {
         let moves = self.paged().and_then(|paged| paged.gc_batch).unwrap_or(block_pages);
-        if !(1..=1 << 20).contains(&moves) {
-            let why = format!("gc_batch = {moves} is not within 1 to {}", 1 << 20);
-            return Err(BuildError::at("mapping", why));
-        }
         Ok(MapShape::new(pages, page_bytes.trailing_zeros() - 2, moves))
     }
 

@@ -15,14 +15,12 @@
 
 use super::{GcPolicy, PlaneView, VictimOptions};
 use crate::address::BlockId;
-use nandu_base::Declared;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, options};
 use std::cmp::Ordering;
 
 /// Options of `cost-benefit`: none.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct CostBenefitConfig {}
 
 impl Declared for CostBenefitConfig {

@@ -12,19 +12,18 @@
 
 use super::{GcPolicy, PlaneView, VictimOptions};
 use crate::address::BlockId;
-use nandu_base::{Declared, Rng};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, Rng, options};
 
 /// Draws that may fail before the blocks are passed through.
 const FAILURES_MAX: u32 = 32;
 
 /// Options of `d-choices`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct DChoicesConfig {
-    /// Blocks that `d-choices` draws, 1 to 1000; by default 10.
-    pub choices: Option<u32>,
+    /// Blocks that `d-choices` draws.
+    #[option(default = 10, range = 1..=1000)]
+    pub choices: u32,
 }
 
 impl Declared for DChoicesConfig {
@@ -37,13 +36,8 @@ impl Declared for DChoicesConfig {
 impl VictimOptions for DChoicesConfig {
     type Policy = DChoices;
 
-    fn flaw(&self) -> Option<String> {
-        let choices = self.choices.filter(|choices| !(1..=1000).contains(choices))?;
-        Some(format!("choices = {choices} is not within 1 to 1000"))
-    }
-
     fn build(&self, _blocks: u32, seed: u64) -> DChoices {
-        DChoices::new(self.choices.unwrap_or(10), seed)
+        DChoices::new(self.choices, seed)
     }
 }
 

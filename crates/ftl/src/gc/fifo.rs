@@ -11,13 +11,11 @@
 
 use super::{GcPolicy, PlaneView, VictimOptions};
 use crate::address::BlockId;
-use nandu_base::Declared;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, options};
 
 /// Options of `fifo`: none.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct FifoConfig {}
 
 impl Declared for FifoConfig {

@@ -9,16 +9,14 @@
 use super::{GcPolicy, PlaneView, VictimOptions};
 use crate::address::BlockId;
 use nandu_base::{Declared, options};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use std::cmp::Reverse;
 
 /// Options of `greedy`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct GreedyConfig {
-    /// Which of blocks with equally many invalid pages goes. Default "lowest".
-    #[serde(default)]
+    /// Which of blocks with equally many invalid pages goes.
+    #[option(default)]
     pub ties: Ties,
 }
 

@@ -1,6 +1,7 @@
 //! The family of victim policies: what a policy declares beside its name, and what a drive makes of it.
 
 use super::{CostBenefitConfig, DChoicesConfig, FifoConfig, GcPolicy, GreedyConfig, WindowedConfig};
+use nandu_base::options::Options;
 use nandu_base::{Chosen, Declared, Family, Policy, ReadOptions};
 use std::fmt::Debug;
 
@@ -43,27 +44,17 @@ pub trait VictimOptions: Declared {
     /// The policy.
     type Policy: GcPolicy + 'static;
 
-    /// What is wrong with these options, if anything is.
-    fn flaw(&self) -> Option<String> {
-        None
-    }
-
     /// The policy for planes of `blocks` blocks. What it draws at random comes from `seed`.
     fn build(&self, blocks: u32, seed: u64) -> Self::Policy;
 }
 
 /// Options of any victim policy.
-pub trait AnyVictim: Debug + Send + Sync {
-    /// See [`VictimOptions::flaw`].
-    fn flaw(&self) -> Option<String>;
+pub trait AnyVictim: Options + Debug + Send + Sync {
     /// See [`VictimOptions::build`].
     fn boxed(&self, blocks: u32, seed: u64) -> Box<dyn GcPolicy>;
 }
 
 impl<C: VictimOptions> AnyVictim for C {
-    fn flaw(&self) -> Option<String> {
-        C::flaw(self)
-    }
     fn boxed(&self, blocks: u32, seed: u64) -> Box<dyn GcPolicy> {
         Box::new(self.build(blocks, seed))
     }

@@ -9,15 +9,14 @@
 
 use super::{GcPolicy, PlaneView, VictimOptions};
 use crate::address::BlockId;
-use nandu_base::Declared;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, options};
 
 /// Options of `windowed`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct WindowedConfig {
-    /// Blocks in the window of `windowed`, at least 1; by default a quarter of a plane's.
+    /// Blocks in the window of `windowed`.
+    #[option(unset = "a quarter of a plane's", range = 1..)]
     pub window_blocks: Option<u32>,
 }
 
@@ -31,10 +30,6 @@ impl Declared for WindowedConfig {
 
 impl VictimOptions for WindowedConfig {
     type Policy = Windowed;
-
-    fn flaw(&self) -> Option<String> {
-        (self.window_blocks == Some(0)).then(|| "window_blocks = 0: a window has at least 1 block".into())
-    }
 
     fn build(&self, blocks: u32, _seed: u64) -> Windowed {
         Windowed::new(self.window_blocks.unwrap_or((blocks / 4).max(1)))

@@ -8,23 +8,21 @@
 //! There are no units to deal out or to lend, so there is no policy to ask. Cost: none per request.
 
 use super::{Given, Gives, Isolation, IsolationOptions, Vssd};
-use nandu_base::Declared;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, options};
 
 /// Options of `none`.
-#[derive(Clone, Copy, Default, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct NoneConfig {}
 
 /// Options of `channel`.
-#[derive(Clone, Copy, Default, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct ChannelConfig {}
 
 /// Options of `die`.
-#[derive(Clone, Copy, Default, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct DieConfig {}
 
 impl Declared for NoneConfig {

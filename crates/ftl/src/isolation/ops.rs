@@ -9,13 +9,11 @@
 //! its part. Cost: none per request.
 
 use super::{Given, Isolation, IsolationOptions, Space};
-use nandu_base::Declared;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, options};
 
 /// Options of `ops`: the weights are the tenants'.
-#[derive(Clone, Copy, Default, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct OpsConfig {}
 
 impl Declared for OpsConfig {

@@ -1,6 +1,7 @@
 //! The family of isolations: what a policy declares beside its name, and what a drive makes of it.
 
 use super::{ChannelConfig, DieConfig, Isolation, NoneConfig, OpsConfig, SharedSpaceConfig, VssdConfig};
+use nandu_base::options::Options;
 use nandu_base::{BuildError, Declared, Family, Policy, Ratio, ReadOptions, Span};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -82,7 +83,7 @@ pub trait IsolationOptions: Declared {
         None
     }
 
-    /// Refuses options that cannot be.
+    /// Refuses options that cannot be together.
     ///
     /// # Errors
     /// Names the option and what would be right.
@@ -95,7 +96,7 @@ pub trait IsolationOptions: Declared {
 }
 
 /// Options of any isolation.
-pub trait AnyIsolation: Debug + Send + Sync {
+pub trait AnyIsolation: Options + Debug + Send + Sync {
     /// See [`IsolationOptions::gives`].
     fn gives(&self) -> Gives;
     /// See [`IsolationOptions::may_be_dealt`].

@@ -27,47 +27,36 @@
 
 use super::{Adaptive, Books, Given, Isolation, IsolationOptions, Space, in_proportion};
 use nandu_base::{BuildError, Declared, Ratio, Span, options};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Options of `shared-space`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharedSpaceConfig {
-    /// Share of its units that each contributes, above 0 and below 1.
+    /// Share of its units that each contributes.
+    #[option(default = Ratio::new(1, 10), above = Ratio::ZERO, below = Ratio::new(1, 1))]
     pub contribution: Ratio,
     /// Share of its units that each contributes at most, where its contribution follows what lending is worth; it begins with
-    /// `contribution`. By default it stays there, as in the paper.
+    /// `contribution`.
+    #[option(unset = "`contribution`, as in the paper", above = Ratio::ZERO, below = Ratio::new(1, 1), also = "at least `contribution`")]
     pub contribution_max: Option<Ratio>,
-    /// Share of what the others contribute that one may borrow, at most 1.
+    /// Share of what the others contribute that one may borrow.
+    #[option(default = Ratio::new(1, 1), range = ..=Ratio::new(1, 1))]
     pub borrow_limit: Ratio,
-    /// Erased units that a lender keeps, at least 1; by default so many that lending begins no collection.
+    /// Erased units that a lender keeps.
+    #[option(unset = "so many that lending begins no collection", range = 1..)]
     pub reserve_min: Option<u32>,
-    /// Largest share of valid pages in the emptiest unit of one who borrows, above 0, at most 1: it clears such units for each that it gives back.
-    /// Default 1: anybody, as in the paper.
+    /// Largest share of valid pages in the emptiest unit of one who borrows: it clears such units for each that it gives back.
+    #[option(default = Ratio::new(1, 1), note = "anybody, as in the paper", above = Ratio::ZERO, range = ..=Ratio::new(1, 1))]
     pub victim_valid_max: Ratio,
     /// When a borrowed unit comes back.
+    #[option(default)]
     pub return_policy: ReturnPolicy,
-    /// Share of the contributions, at most 1: when less is left to lend, who owes units and is idle clears some and gives them back. 0, the default, for
-    /// never.
+    /// Share of the contributions: when less is left to lend, who owes units and is idle clears some and gives them back.
+    #[option(default = Ratio::ZERO, off = "never", range = ..=Ratio::new(1, 1))]
     pub return_pool_below: Ratio,
-    /// How long no request must have come for a tenant's range before the tenant counts as idle, above 0.
+    /// How long no request must have come for a tenant's range before the tenant counts as idle.
+    #[option(default = Span::from_ms(5), above = Span::ZERO)]
     pub return_idle_after: Span,
-}
-
-impl Default for SharedSpaceConfig {
-    fn default() -> SharedSpaceConfig {
-        SharedSpaceConfig {
-            contribution: Ratio::new(1, 10),
-            contribution_max: None,
-            borrow_limit: Ratio::new(1, 1),
-            reserve_min: None,
-            victim_valid_max: Ratio::new(1, 1),
-            return_policy: ReturnPolicy::OnDemand,
-            return_pool_below: Ratio::ZERO,
-            return_idle_after: Span::from_ms(5),
-        }
-    }
 }
 
 /// When a borrowed unit comes back.
@@ -110,49 +99,17 @@ impl IsolationOptions for SharedSpaceConfig {
     }
 
     fn check(&self) -> Result<(), BuildError> {
-        let refuse = |key, share: Ratio, right: &str| {
-            Err(BuildError::at(key, format!("{}/{} is not {right}", share.num, share.den)))
-        };
         let above = |a: Ratio, b: Ratio| {
             u128::from(a.num) * u128::from(b.den) > u128::from(b.num) * u128::from(a.den)
         };
-        let (from, all) = (self.contribution, Ratio::new(1, 1));
-        if from.num == 0 || from.num >= from.den {
-            return refuse("isolation.contribution", from, "a share above 0 and below 1");
+        match self.contribution_max.filter(|most| above(self.contribution, *most)) {
+            None => Ok(()),
+            Some(most) => {
+                let why =
+                    format!("{}/{} is less than `contribution`: it is at least that", most.num, most.den);
+                Err(BuildError::at("isolation.contribution_max", why))
+            }
         }
-        if let Some(most) = self.contribution_max.filter(|most| most.num >= most.den || above(from, *most)) {
-            return refuse(
-                "isolation.contribution_max",
-                most,
-                "a share of at least `contribution` and below 1",
-            );
-        }
-        if above(self.borrow_limit, all) {
-            return refuse(
-                "isolation.borrow_limit",
-                self.borrow_limit,
-                "a share of what the others contribute, at most 1",
-            );
-        }
-        if self.victim_valid_max.num == 0 || above(self.victim_valid_max, all) {
-            return refuse("isolation.victim_valid_max", self.victim_valid_max, "a share above 0, at most 1");
-        }
-        if above(self.return_pool_below, all) {
-            return refuse(
-                "isolation.return_pool_below",
-                self.return_pool_below,
-                "a share of what all contribute, at most 1",
-            );
-        }
-        if self.return_idle_after == Span::ZERO {
-            let why = "a tenant is idle after some time without a request: it must be above 0";
-            return Err(BuildError::at("isolation.return_idle_after", why));
-        }
-        if self.reserve_min == Some(0) {
-            let why = "a lender keeps at least one erased unit: it must be at least 1";
-            return Err(BuildError::at("isolation.reserve_min", why));
-        }
-        Ok(())
     }
 
     fn build(&self, given: Given) -> Box<dyn Isolation> {

@@ -7,13 +7,11 @@
 //! Cost: none per request; one division per tenant when the drive is made.
 
 use super::{Given, Isolation, IsolationOptions, Space, in_proportion};
-use nandu_base::Declared;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, options};
 
 /// Options of `vssd`.
-#[derive(Clone, Copy, Default, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct VssdConfig {}
 
 impl Declared for VssdConfig {

@@ -17,24 +17,19 @@ use super::recover::Found;
 use super::region::{NONE, Region};
 use super::tag::Role;
 use super::{DealtOptions, LogBlockOptions, LogBlocks, LogQuota, Step, Taken, Unmapped};
-use nandu_base::Declared;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, options};
 use std::collections::VecDeque;
 
 /// Options of `block`.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct BlockMapConfig {
     /// Replacement blocks that may be open in each plane.
-    #[serde(default = "one")]
+    #[option(default = 1)]
     pub replacement_blocks: u32,
-    #[serde(flatten)]
+    #[option(flatten, default)]
     #[allow(missing_docs)] // they are those of all log-block maps
     pub dealt: DealtOptions,
-}
-
-fn one() -> u32 {
-    1
 }
 
 impl Declared for BlockMapConfig {

@@ -21,29 +21,25 @@ use super::recover::Found;
 use super::region::{NONE, Region};
 use super::tag::Role;
 use super::{DealtOptions, LogBlockOptions, LogBlocks, LogQuota, Step, Taken, Unmapped};
-use nandu_base::Declared;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, options};
 use std::collections::VecDeque;
 
 /// Options of `fast`.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct FastConfig {
-    /// Random log blocks of each plane, or of each tenant's part of it; by default all blocks that are spare.
+    /// Random log blocks of each plane, or of each tenant's part of it.
+    #[option(unset = "all blocks that are spare")]
     pub log_blocks: Option<u32>,
     /// Whether there is a log block for sequential writes.
-    #[serde(default = "yes")]
+    #[option(default = true)]
     pub sequential_log_block: bool,
     /// Whether blocks that no data needs serve as log blocks too.
-    #[serde(default)]
+    #[option(default)]
     pub use_free_blocks: bool,
-    #[serde(flatten)]
+    #[option(flatten, default)]
     #[allow(missing_docs)] // they are those of all log-block maps
     pub dealt: DealtOptions,
-}
-
-fn yes() -> bool {
-    true
 }
 
 impl Declared for FastConfig {

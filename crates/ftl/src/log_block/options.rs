@@ -1,13 +1,12 @@
 //! What a log-block map declares beside its name.
 
 use super::{LogBlocks, Region};
-use nandu_base::BuildError;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::options::Options;
+use nandu_base::{BuildError, options};
 use std::fmt::Debug;
 
 /// The options of a log-block map, declared in its file. A registry takes them where they are [`nandu_base::Declared`] too.
-pub trait LogBlockOptions: Debug + Send + Sync + 'static {
+pub trait LogBlockOptions: Options + Debug + Send + Sync + 'static {
     /// How pages are dealt out to planes.
     fn dealt(&self) -> &DealtOptions;
 
@@ -27,16 +26,12 @@ pub trait LogBlockOptions: Debug + Send + Sync + 'static {
 }
 
 /// The options that all log-block maps have. They stand in the table `mapping` beside a map's own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DealtOptions {
     /// Consecutive pages on one plane before the next has its turn.
-    #[serde(default = "one")]
-    #[schemars(range(min = 1, max = 1_048_576))]
+    #[option(default = 1, range = 1..=1 << 20)]
     pub interleave: u32,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// How many log blocks a pool has, by the options of its map.

@@ -34,19 +34,18 @@ use super::switching::{Gather, SwitchSettings, Switching, SwitchingConfig};
 use super::{Given, MapOp, MapOps, MapOptions, Mapping, PagedOptions, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 use crate::filled::Initial;
-use nandu_base::{BuildError, Declared};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, options};
 use std::sync::Arc;
 
 /// Options of `cftl`.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct CftlConfig {
-    #[serde(flatten)]
+    #[option(flatten, default)]
     #[allow(missing_docs)] // they are those of all maps on the flash
     pub paged: PagedOptions,
     /// Which logical blocks are gathered in flash blocks of their own.
-    #[serde(default)]
+    #[option(default, table)]
     pub switching: SwitchingConfig,
 }
 
@@ -70,7 +69,7 @@ impl MapOptions for CftlConfig {
     }
 
     fn build(&self, given: Given<'_>) -> Result<Cftl, BuildError> {
-        let switching = self.switching.settings((given.planted)("ssd.gathered-although-written"))?;
+        let switching = self.switching.settings((given.planted)("ssd.gathered-although-written"));
         Ok(Cftl::new(given.shape, self.paged.ram(2 * RUN)?, given.block_pages, switching))
     }
 }

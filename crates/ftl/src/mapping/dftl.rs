@@ -29,25 +29,20 @@ use super::store::{Directory, Store};
 use super::{Given, MapOp, MapOps, MapOptions, Mapping, PagedOptions, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 use crate::filled::Initial;
-use nandu_base::{BuildError, Declared, Ratio};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Ratio, options};
 use std::sync::Arc;
 
 /// Options of `dftl`.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct DftlConfig {
-    #[serde(flatten)]
+    #[option(flatten, default)]
     #[allow(missing_docs)] // they are those of all maps on the flash
     pub paged: PagedOptions,
-    /// Share of the entries that are protected because they were used again; below 1. 0, the default, is plain LRU;
-    /// DFTL's own paper has a segmented LRU and does not say how many it protects.
-    #[serde(default = "no_share")]
+    /// Share of the entries that are protected because they were used again. DFTL's own paper has a segmented LRU and does not say
+    /// how many it protects.
+    #[option(default = Ratio::ZERO, note = "plain LRU", below = Ratio::new(1, 1))]
     pub protected_share: Ratio,
-}
-
-fn no_share() -> Ratio {
-    Ratio::ZERO
 }
 
 impl Declared for DftlConfig {
@@ -67,9 +62,6 @@ impl MapOptions for DftlConfig {
 
     fn build(&self, given: Given<'_>) -> Result<Dftl, BuildError> {
         let protected = self.protected_share;
-        if protected.num >= protected.den {
-            return Err(BuildError::at("mapping", "protected_share is a share of the entries, below 1"));
-        }
         let map = Dftl::new(given.shape, self.paged.ram(2 * ENTRY)?);
         let most = protected.of(u64::from(map.cache_slots()));
         Ok(map.with_protected(most as u32))

@@ -27,17 +27,16 @@
 
 use super::whole::{Form, WholePages, WholeSettings};
 use super::{Given, MapOptions, PagedOptions};
-use nandu_base::{BuildError, Declared};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, options};
 
 /// The map.
 pub type Leaftl = WholePages<Segments>;
 
 /// Options of `leaftl`.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct LeaftlConfig {
-    #[serde(flatten)]
+    #[option(flatten, default)]
     #[allow(missing_docs)] // they are those of all maps on the flash
     pub paged: PagedOptions,
 }

@@ -1,13 +1,12 @@
 //! What a map declares beside its name, and what a drive tells it when it is made.
 
 use super::{MapShape, Mapping};
+use nandu_base::options::Options;
 use nandu_base::{BuildError, ByteLen, options};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use std::fmt::Debug;
 
 /// The options of a map, declared in its file. A registry takes them where they are [`nandu_base::Declared`] too.
-pub trait MapOptions: Debug + Send + Sync + 'static {
+pub trait MapOptions: Options + Debug + Send + Sync + 'static {
     /// The map.
     type Map: Mapping + 'static;
 
@@ -25,7 +24,7 @@ pub trait MapOptions: Debug + Send + Sync + 'static {
     /// The map for a drive.
     ///
     /// # Errors
-    /// An option is out of its range, or does not fit this drive. `key` is `mapping`.
+    /// An option does not fit this drive, or another one; `key` is `mapping`, or one in it.
     fn build(&self, given: Given<'_>) -> Result<Self::Map, BuildError>;
 }
 
@@ -44,36 +43,21 @@ pub struct Given<'a> {
 }
 
 /// The options that all maps on the flash have. They stand in the table `mapping` beside a map's own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PagedOptions {
     /// RAM for what is cached of the map: entries, runs of them, or whole translation pages, as the map has it.
-    #[serde(default = "default_cmt_size")]
+    #[option(default = ByteLen::kib(128))]
     pub cmt_size: ByteLen,
-    /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
-    /// block has pages.
-    #[schemars(range(min = 1, max = 1_048_576))]
+    /// Moves of garbage collection that may wait for their translation page, 8 bytes each.
+    #[option(unset = "as many as a block has pages", range = 1..=1 << 20)]
     pub gc_batch: Option<u32>,
     /// Whether an entry waits until the entries that made room for it are written.
-    #[serde(default)]
+    #[option(default)]
     pub eviction_write: EvictionWrite,
     /// When a whole page of the host's is programmed whose entry is not cached.
-    #[serde(default)]
+    #[option(default)]
     pub data_program: DataProgram,
-}
-
-fn default_cmt_size() -> ByteLen {
-    ByteLen(128 << 10)
-}
-
-impl Default for PagedOptions {
-    fn default() -> PagedOptions {
-        PagedOptions {
-            cmt_size: default_cmt_size(),
-            gc_batch: None,
-            eviction_write: EvictionWrite::default(),
-            data_program: DataProgram::default(),
-        }
-    }
 }
 
 impl PagedOptions {
@@ -85,9 +69,8 @@ impl PagedOptions {
         let ram = self.cmt_size;
         if ram.0 < least {
             let least = ByteLen(least);
-            let why =
-                format!("cmt_size = {ram} is too small for the map's cache: at least {least} are needed");
-            return Err(BuildError::at("mapping", why));
+            let why = format!("{ram} is too small for the map's cache: at least {least} are needed");
+            return Err(BuildError::at("mapping.cmt_size", why));
         }
         Ok(ram.0)
     }

@@ -9,13 +9,12 @@
 use super::{Given, MapOptions, Mapping, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 use crate::filled::{FilledMap, Initial};
-use nandu_base::{BuildError, Declared};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, options};
 use std::sync::Arc;
 
 /// Options of `page`: it has none.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct PageMapConfig {}
 
 impl Declared for PageMapConfig {

@@ -29,27 +29,22 @@
 
 use super::whole::{CHANGE, Form, WholePages, WholeSettings};
 use super::{Given, MapOptions, PagedOptions};
-use nandu_base::{BuildError, Declared, Ratio};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Ratio, options};
 
 /// The map.
 pub type Sftl = WholePages<Runs>;
 
 /// Options of `sftl`.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct SftlConfig {
-    #[serde(flatten)]
+    #[option(flatten, default)]
     #[allow(missing_docs)] // they are those of all maps on the flash
     pub paged: PagedOptions,
-    /// Share of `cmt_size` for single changes of translation pages that have left the cache; below 1. With 0 every changed page is
+    /// Share of `cmt_size` for single changes of translation pages that have left the cache. With 0 every changed page is
     /// written when it leaves.
-    #[serde(default = "default_buffer")]
+    #[option(default = Ratio::new(1, 8), below = Ratio::new(1, 1))]
     pub dirty_buffer_share: Ratio,
-}
-
-fn default_buffer() -> Ratio {
-    Ratio::new(1, 8)
 }
 
 impl Declared for SftlConfig {
@@ -70,13 +65,6 @@ impl MapOptions for SftlConfig {
 
     fn build(&self, given: Given<'_>) -> Result<Sftl, BuildError> {
         let share = self.dirty_buffer_share;
-        if share.num >= share.den {
-            let why = format!(
-                "dirty_buffer_share = {}/{} leaves no room for translation pages: it is a share of cmt_size, below 1",
-                share.num, share.den
-            );
-            return Err(BuildError::at("mapping", why));
-        }
         let least = Runs::most(given.shape.entries() as u64);
         let ram = self.paged.ram(least)?;
         let settings = WholeSettings {

@@ -22,66 +22,37 @@
 //! RAM of the drive: 4 bytes per logical block. Work: O(1) per count.
 
 use crate::address::Lpn;
-use nandu_base::BuildError;
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::options;
 
 /// Which logical blocks a map gathers in flash blocks, so that one entry stands for each.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SwitchingConfig {
     /// None: a block is one entry only where it happens to lie in order.
     Never,
     /// Those that are read often and seldom written. A request counts once for each logical block that it touches; counts are
     /// halved each time that as many were made as there are logical blocks, so that an average block has about 2.
+    #[default]
     ByAccess {
-        /// Reads counted from which a block is gathered, 1 to 65535.
-        #[serde(default = "default_reads")]
+        /// Reads counted from which a block is gathered.
+        #[option(default = 16, range = 1..=u16::MAX)]
         reads: u16,
-        /// Most writes counted with which it is, 0 to 65535.
-        #[serde(default = "default_writes")]
+        /// Most writes counted with which it is.
+        #[option(default = 1, range = ..=u16::MAX)]
         writes: u16,
-        /// Pages copied after each request, 1 to 4096.
-        #[serde(default = "default_pages")]
+        /// Pages copied after each request.
+        #[option(default = 4, range = 1..=4096)]
         pages: u32,
     },
 }
 
-impl Default for SwitchingConfig {
-    fn default() -> SwitchingConfig {
-        SwitchingConfig::ByAccess { reads: default_reads(), writes: default_writes(), pages: default_pages() }
-    }
-}
-
-fn default_reads() -> u16 {
-    16
-}
-
-fn default_writes() -> u16 {
-    1
-}
-
-fn default_pages() -> u32 {
-    4
-}
-
 impl SwitchingConfig {
     /// The settings; `None` where nothing is gathered. `keeps_overwritten` is a planted fault.
-    ///
-    /// # Errors
-    /// A number is out of its range.
-    pub fn settings(self, keeps_overwritten: bool) -> Result<Option<SwitchSettings>, BuildError> {
-        let refuse = |why: String| Err(BuildError::at("mapping", why));
+    pub fn settings(self, keeps_overwritten: bool) -> Option<SwitchSettings> {
         match self {
-            SwitchingConfig::Never => Ok(None),
-            SwitchingConfig::ByAccess { reads: 0, .. } => {
-                refuse("switching.reads = 0 is not within 1 to 65535".into())
-            }
-            SwitchingConfig::ByAccess { reads, writes, pages: pages @ 1..=4096 } => {
-                Ok(Some(SwitchSettings { reads, writes, pages, keeps_overwritten }))
-            }
-            SwitchingConfig::ByAccess { pages, .. } => {
-                refuse(format!("switching.pages = {pages} is not within 1 to 4096"))
+            SwitchingConfig::Never => None,
+            SwitchingConfig::ByAccess { reads, writes, pages } => {
+                Some(SwitchSettings { reads, writes, pages, keeps_overwritten })
             }
         }
     }

@@ -25,15 +25,14 @@ use super::store::{Directory, Store};
 use super::{Given, MapOp, MapOps, MapOptions, Mapping, PagedOptions, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 use crate::filled::Initial;
-use nandu_base::{BuildError, Declared};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, options};
 use std::sync::Arc;
 
 /// Options of `tpftl`.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct TpftlConfig {
-    #[serde(flatten)]
+    #[option(flatten, default)]
     #[allow(missing_docs)] // they are those of all maps on the flash
     pub paged: PagedOptions,
 }

@@ -31,6 +31,17 @@ struct Options {
     whole_pages: bool,
 }
 
+/// Those that all maps on the flash have; the schema of the class bounds its own.
+impl nandu::options::Options for Options {
+    fn declared() -> Vec<nandu::options::Described> {
+        Vec::new()
+    }
+
+    fn check_ranges(&self) -> Result<(), BuildError> {
+        nandu::options::Options::check_ranges(&self.paged)
+    }
+}
+
 impl MapOptions for Options {
     type Map = Instance;
 

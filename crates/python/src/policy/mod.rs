@@ -4,6 +4,21 @@
 //! whoever began it in Python ([`raised_within`], [`work`](crate::work::work)): it is raised there as it was, with its traceback. Policies decide, so
 //! there is no answer that could stand for the one that is missing.
 
+/// Options of a class have no ranges here: their schema has them, and the reader of stack files holds them to it.
+macro_rules! bounded_by_schema {
+    ($options:ty) => {
+        impl nandu::options::Options for $options {
+            fn declared() -> Vec<nandu::options::Described> {
+                Vec::new()
+            }
+
+            fn check_ranges(&self) -> Result<(), nandu::units::BuildError> {
+                Ok(())
+            }
+        }
+    };
+}
+
 mod compiled;
 pub mod mapping;
 mod prefetch;

@@ -27,6 +27,8 @@ struct Options {
     brings: Brings,
 }
 
+bounded_by_schema!(Options);
+
 impl AnyPrefetch for Options {
     fn brings(&self) -> Brings {
         self.brings

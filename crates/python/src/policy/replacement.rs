@@ -47,6 +47,8 @@ impl Options {
     }
 }
 
+bounded_by_schema!(Options);
+
 impl AnyReplacement for Options {
     fn line(&self) -> LineOf {
         self.line

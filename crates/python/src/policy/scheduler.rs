@@ -41,6 +41,8 @@ struct Options {
     traits: Traits,
 }
 
+bounded_by_schema!(Options);
+
 impl AnyScheduler for Options {
     fn flaw(&self) -> Option<&'static str> {
         None

@@ -18,11 +18,9 @@ pub fn policy(declaration: Declaration, class: Class) -> Policy {
 #[derive(Debug)]
 struct Options(Use);
 
-impl AnyVictim for Options {
-    fn flaw(&self) -> Option<String> {
-        None
-    }
+bounded_by_schema!(Options);
 
+impl AnyVictim for Options {
     fn boxed(&self, blocks: u32, seed: u64) -> Box<dyn GcPolicy> {
         Box::new(ask(|py| {
             let object = self.0.object(py, "Planes", &[blocks.into(), seed])?;

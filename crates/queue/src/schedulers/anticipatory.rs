@@ -18,39 +18,30 @@
 use super::think::ThinkTimes;
 use super::{Given, Next, Scheduler, SchedulerOptions};
 use crate::pending::{Class, Entry, PendingRequests};
-use nandu_base::{ByteLen, Declared, Instant, Report, Span, TenantId};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{ByteLen, Declared, Instant, Report, Span, TenantId, options};
 
 /// Options of `anticipatory`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AnticipatoryConfig {
-    /// Longest wait for the next read of a tenant. Default 6.7 ms.
+    /// Longest wait for the next read of a tenant.
+    #[option(default = Span::from_us(6700))]
     pub antic_expire: Span,
-    /// How long a read may wait before it goes first. Default 125 ms.
+    /// How long a read may wait before it goes first.
+    #[option(default = Span::from_ms(125))]
     pub read_expire: Span,
-    /// The same for all else. Default 250 ms.
+    /// The same for all else.
+    #[option(default = Span::from_ms(250))]
     pub write_expire: Span,
-    /// Length of a batch of reads while writes wait. Default 500 ms.
+    /// Length of a batch of reads while writes wait.
+    #[option(default = Span::from_ms(500))]
     pub read_batch: Span,
-    /// Length of a batch of writes while reads wait. Default 125 ms.
+    /// Length of a batch of writes while reads wait.
+    #[option(default = Span::from_ms(125))]
     pub write_batch: Span,
-    /// A read this close behind the last one is taken without a wait. Default 64 KiB.
+    /// A read this close behind the last one is taken without a wait.
+    #[option(default = ByteLen::kib(64))]
     pub close_distance: ByteLen,
-}
-
-impl Default for AnticipatoryConfig {
-    fn default() -> AnticipatoryConfig {
-        AnticipatoryConfig {
-            antic_expire: Span::from_us(6700),
-            read_expire: Span::from_ms(125),
-            write_expire: Span::from_ms(250),
-            read_batch: Span::from_ms(500),
-            write_batch: Span::from_ms(125),
-            close_distance: ByteLen::kib(64),
-        }
-    }
 }
 
 impl Declared for AnticipatoryConfig {

@@ -13,15 +13,14 @@ use super::turns::{By, Turns};
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::order::{Order, OrderConfig};
 use crate::pending::PendingRequests;
-use nandu_base::{Declared, Instant, Report, Span, TenantId};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, Instant, Report, Span, TenantId, options};
 
 /// Options of `cffq`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CffqConfig {
-    /// A turn at weight 100. Default 100 ms, inside a die 1 ms; more than 0.
+    /// A turn at weight 100.
+    #[option(unset = "100 ms, inside a die 1 ms", above = Span::ZERO)]
     pub slice: Option<Span>,
 }
 
@@ -34,10 +33,6 @@ impl Declared for CffqConfig {
 
 impl SchedulerOptions for CffqConfig {
     type Scheduler = Cffq;
-
-    fn flaw(&self) -> Option<&'static str> {
-        (self.slice == Some(Span::ZERO)).then_some("`slice` must be greater than 0")
-    }
 
     fn takes_order(&self) -> bool {
         true

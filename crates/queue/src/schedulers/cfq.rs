@@ -33,8 +33,6 @@ use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::order::{Order, OrderConfig};
 use crate::pending::{Class, Entry, PendingRequests};
 use nandu_base::{Declared, Instant, Report, Span, TenantId, options};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// How long a turn is, and whose.
 #[options]
@@ -48,37 +46,30 @@ pub enum Slices {
 }
 
 /// Options of `cfq`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CfqConfig {
-    /// `classic` (default) or `slo`.
+    /// Whose turns there are.
+    #[option(default)]
     pub slices: Slices,
-    /// A turn of reads at weight 100; with `slo`, what each tenant adds to the period. Default 100 ms, inside a die 1 ms; more than 0.
+    /// A turn of reads at weight 100; with `slo`, what each tenant adds to the period.
+    #[option(unset = "100 ms, inside a die 1 ms", above = Span::ZERO)]
     pub slice_sync: Option<Span>,
-    /// A turn of all else at weight 100. Default 40 ms, inside a die 400 us; more than 0.
+    /// A turn of all else at weight 100.
+    #[option(unset = "40 ms, inside a die 400 us", above = Span::ZERO)]
     pub slice_async: Option<Span>,
-    /// How long an empty queue keeps its turn. Default 8 ms, with `slo` 0, inside a die 500 us.
+    /// How long an empty queue keeps its turn.
+    #[option(unset = "8 ms, with `slo` 0, inside a die 500 us")]
     pub slice_idle: Option<Span>,
-    /// Requests of one turn in flight. Default 8; at least 1. Not with `slo`.
+    /// Requests of one turn in flight. Not with `slo`.
+    #[option(default = 8, range = 1..)]
     pub quantum: u32,
-    /// Whether all else waits for reads in flight, and its turns end when a read comes. Default false. Not with `slo`.
+    /// Whether all else waits for reads in flight, and its turns end when a read comes. Not with `slo`.
+    #[option(default)]
     pub sync_first: bool,
-    /// Requests that a turn of all else may send; 16 in Linux, by default any number. At least 1. Not with `slo`.
+    /// Requests that a turn of all else may send; 16 in Linux. Not with `slo`.
+    #[option(unset = "any number", range = 1..)]
     pub async_requests: Option<u32>,
-}
-
-impl Default for CfqConfig {
-    fn default() -> CfqConfig {
-        CfqConfig {
-            slices: Slices::Classic,
-            slice_sync: None,
-            slice_async: None,
-            slice_idle: None,
-            quantum: 8,
-            sync_first: false,
-            async_requests: None,
-        }
-    }
 }
 
 impl Declared for CfqConfig {
@@ -95,17 +86,10 @@ impl SchedulerOptions for CfqConfig {
     type Scheduler = Cfq;
 
     fn flaw(&self) -> Option<&'static str> {
-        match self {
-            c if [c.slice_sync, c.slice_async].contains(&Some(Span::ZERO)) => {
-                Some("`slice_sync` and `slice_async` must be greater than 0")
-            }
-            c if c.quantum == 0 => Some("`quantum` is at least 1"),
-            c if c.async_requests == Some(0) => Some("`async_requests` is at least 1"),
-            c if c.slices == Slices::Slo && (c.sync_first || c.async_requests.is_some()) => Some(
-                "`sync_first` and `async_requests` are of classic slices: with `slo` a tenant has one queue",
-            ),
-            _ => None,
-        }
+        let is_classic = self.sync_first || self.async_requests.is_some();
+        (self.slices == Slices::Slo && is_classic).then_some(
+            "`sync_first` and `async_requests` are of classic slices: with `slo` a tenant has one queue",
+        )
     }
 
     fn takes_order(&self) -> bool {

@@ -13,33 +13,24 @@
 
 use super::{Given, Next, Scheduler, SchedulerOptions};
 use crate::pending::{Class, PendingRequests};
-use nandu_base::{Declared, Instant, Span, TenantId};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, Instant, Span, TenantId, options};
 
 /// Options of `deadline`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeadlineConfig {
-    /// How long a read may wait before it goes first. Default 500 ms.
+    /// How long a read may wait before it goes first.
+    #[option(default = Span::from_ms(500))]
     pub read_expire: Span,
-    /// The same for all else. Default 5 s.
+    /// The same for all else.
+    #[option(default = Span::from_secs(5))]
     pub write_expire: Span,
-    /// Requests of a batch. Default 16; at least 1.
+    /// Requests of a batch.
+    #[option(default = 16, range = 1..)]
     pub batch: u32,
-    /// Batches of reads that may pass writes that wait. Default 2.
+    /// Batches of reads that may pass writes that wait.
+    #[option(default = 2)]
     pub writes_starved: u32,
-}
-
-impl Default for DeadlineConfig {
-    fn default() -> DeadlineConfig {
-        DeadlineConfig {
-            read_expire: Span::from_ms(500),
-            write_expire: Span::from_secs(5),
-            batch: 16,
-            writes_starved: 2,
-        }
-    }
 }
 
 impl Declared for DeadlineConfig {
@@ -51,10 +42,6 @@ impl Declared for DeadlineConfig {
 
 impl SchedulerOptions for DeadlineConfig {
     type Scheduler = Deadline;
-
-    fn flaw(&self) -> Option<&'static str> {
-        (self.batch == 0).then_some("`batch` is at least 1")
-    }
 
     fn for_die(&self) -> Result<DeadlineConfig, &'static str> {
         Err(

@@ -13,22 +13,15 @@
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::order::{Order, OrderConfig};
 use crate::pending::PendingRequests;
-use nandu_base::{Declared, Instant, Span, TenantId};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, Instant, Span, TenantId, options};
 
 /// Options of `drr`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DrrConfig {
-    /// What a turn adds at weight 100, in cost. Default 100 us, so that one with few requests outstanding does not run empty within a turn; at least 10 us.
+    /// What a turn adds at weight 100, in cost: enough that one with few requests outstanding does not run empty within a turn.
+    #[option(default = Span::from_us(100), range = Span::from_us(10)..)]
     pub quantum: Span,
-}
-
-impl Default for DrrConfig {
-    fn default() -> DrrConfig {
-        DrrConfig { quantum: Span::from_us(100) }
-    }
 }
 
 impl Declared for DrrConfig {
@@ -40,10 +33,6 @@ impl Declared for DrrConfig {
 
 impl SchedulerOptions for DrrConfig {
     type Scheduler = Drr;
-
-    fn flaw(&self) -> Option<&'static str> {
-        (self.quantum < Span::from_us(10)).then_some("`quantum` is at least 10 us")
-    }
 
     fn takes_order(&self) -> bool {
         true

@@ -16,26 +16,21 @@
 use super::think::ThinkTimes;
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::pending::{Class, Entry, PendingRequests};
-use nandu_base::{Declared, Instant, Report, Span, TenantId};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, Instant, Report, Span, TenantId, options};
 
 /// Options of `fios`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FiosConfig {
-    /// What a tenant may use in an epoch at weight 100. Default 10 ms; at least 10 us.
+    /// What a tenant may use in an epoch at weight 100.
+    #[option(default = Span::from_ms(10), range = Span::from_us(10)..)]
     pub slice: Span,
-    /// How long a tenant is waited for before an epoch ends. Default 500 us; 0 for not at all.
+    /// How long a tenant is waited for before an epoch ends; 0 for not at all.
+    #[option(default = Span::from_us(500))]
     pub anticipation: Span,
-    /// Whether reads go before writes. Default true.
+    /// Whether reads go before writes.
+    #[option(default = true)]
     pub reads_first: bool,
-}
-
-impl Default for FiosConfig {
-    fn default() -> FiosConfig {
-        FiosConfig { slice: Span::from_ms(10), anticipation: Span::from_us(500), reads_first: true }
-    }
 }
 
 impl Declared for FiosConfig {
@@ -47,10 +42,6 @@ impl Declared for FiosConfig {
 
 impl SchedulerOptions for FiosConfig {
     type Scheduler = Fios;
-
-    fn flaw(&self) -> Option<&'static str> {
-        (self.slice < Span::from_us(10)).then_some("`slice` is at least 10 us")
-    }
 
     fn anticipation(&self) -> Span {
         self.anticipation

@@ -20,24 +20,18 @@ use super::{Given, Next, Scheduler, SchedulerOptions, Weights, scaled};
 use crate::order::{Order, OrderConfig};
 use crate::pending::{Class, Entry, PendingRequests};
 use crate::set::Set;
-use nandu_base::{Declared, Instant, Report, Span, TenantId};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, Instant, Report, Span, TenantId, options};
 
 /// Options of `flashfq`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlashFqConfig {
-    /// How far a request may be ahead of the slowest active tenant, in cost at weight 100. Default 5 ms.
+    /// How far a request may be ahead of the slowest active tenant, in cost at weight 100.
+    #[option(default = Span::from_ms(5))]
     pub throttle: Span,
-    /// How long a tenant without requests counts as active. Default 500 us; 0 for not at all.
+    /// How long a tenant without requests counts as active; 0 for not at all.
+    #[option(default = Span::from_us(500))]
     pub anticipation: Span,
-}
-
-impl Default for FlashFqConfig {
-    fn default() -> FlashFqConfig {
-        FlashFqConfig { throttle: Span::from_ms(5), anticipation: Span::from_us(500) }
-    }
 }
 
 impl Declared for FlashFqConfig {

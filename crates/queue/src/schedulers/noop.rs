@@ -6,13 +6,11 @@
 use super::{Given, Next, Scheduler, SchedulerOptions};
 use crate::order::{Order, OrderConfig};
 use crate::pending::PendingRequests;
-use nandu_base::{Declared, Instant, TenantId};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, Instant, TenantId, options};
 
 /// Options of `noop`: none.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoopConfig {}
 
 impl Declared for NoopConfig {

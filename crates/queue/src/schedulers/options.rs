@@ -6,6 +6,7 @@ use super::{
 };
 use crate::machine::{Parts, queue};
 use crate::order::OrderConfig;
+use nandu_base::options::Options;
 use nandu_base::{Chosen, Declared, Family, Machine, Policy, ReadOptions, Span};
 use std::fmt::Debug;
 
@@ -60,7 +61,7 @@ pub trait SchedulerOptions: Declared + Clone {
     /// The scheduler.
     type Scheduler: Scheduler;
 
-    /// What is wrong with these options, if anything is.
+    /// What is wrong with these options together, if anything is.
     fn flaw(&self) -> Option<&'static str> {
         None
     }
@@ -99,7 +100,7 @@ pub trait SchedulerOptions: Declared + Clone {
 }
 
 /// Options of any scheduler. What is made from them has the scheduler's own type inside.
-pub trait AnyScheduler: Debug + Send + Sync {
+pub trait AnyScheduler: Options + Debug + Send + Sync {
     /// See [`SchedulerOptions::flaw`].
     fn flaw(&self) -> Option<&'static str>;
     /// See [`SchedulerOptions::takes_order`].

@@ -25,27 +25,21 @@
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::pending::{Entry, PendingRequests};
 use crate::set::Set;
-use nandu_base::{Declared, Instant, Report, Span, TenantId};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{Declared, Instant, Report, Span, TenantId, options};
 
 /// Options of `vssd`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VssdConfig {
-    /// Channels of the drive. Default 8; from 1 to 64.
+    /// Channels of the drive.
+    #[option(default = 8, range = 1..=64)]
     pub channels: u32,
-    /// Credits of a tenant at a channel, in cost at weight 100. Default 100 us; at least 10 us. More than what a tenant keeps outstanding
-    /// costs it a part of its share.
+    /// Credits of a tenant at a channel, in cost at weight 100. More than what a tenant keeps outstanding costs it a part of its share.
+    #[option(default = Span::from_us(100), range = Span::from_us(10)..)]
     pub credits: Span,
-    /// Requests in flight to one channel. Default 8; at least 1.
+    /// Requests in flight to one channel.
+    #[option(default = 8, range = 1..)]
     pub channel_depth: u32,
-}
-
-impl Default for VssdConfig {
-    fn default() -> VssdConfig {
-        VssdConfig { channels: 8, credits: Span::from_us(100), channel_depth: 8 }
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,15 +59,6 @@ impl Declared for VssdConfig {
 
 impl SchedulerOptions for VssdConfig {
     type Scheduler = Vssd;
-
-    fn flaw(&self) -> Option<&'static str> {
-        match self {
-            c if c.credits < Span::from_us(10) => Some("`credits` is at least 10 us"),
-            c if c.channel_depth == 0 => Some("`channel_depth` is at least 1"),
-            c if c.channels == 0 || c.channels > 64 => Some("`channels` is 1 to 64"),
-            _ => None,
-        }
-    }
 
     fn by_lane(&self) -> bool {
         true

@@ -386,7 +386,7 @@ impl Loader<'_> {
                 if let Err(error) = config.settle(registry) {
                     let key = error.key.unwrap_or_default();
                     let origin = entry.node.deepest(key.split('.')).map_or(entry.origin, |e| e.node.origin);
-                    self.bad_value(origin, key, &place, &error.reason);
+                    self.bad_value(origin, &key, &place, &error.reason);
                     return None;
                 }
                 let children = config.children();

@@ -143,6 +143,7 @@ impl From<&'static Format> for Entry {
             source: "",
             draws: &[],
             schema: &|| schemars::json_schema!({ "type": "object" }),
+            declared: Vec::new,
             item: format,
         })
     }

@@ -101,6 +101,7 @@ impl From<&'static Synth> for Entry {
             source: synth.published,
             draws: &[],
             schema: &synth.schema,
+            declared: Vec::new,
             item: synth,
         })
     }

@@ -14,6 +14,7 @@ mod list {
 }
 mod replacement;
 
+use nandu_base::options::{Described, Options};
 use nandu_base::{BuildError, Declared, Registry, Rng};
 use nandu_cache::page_sim::{Access, Accesses, Lookup, PageCache, Take, simulate};
 use nandu_cache::replacement::{POLICIES, Replacement, ReplacementConfig, ReplacementOptions, Room, policy};
@@ -27,6 +28,16 @@ macro_rules! outside {
         #[derive(Clone, Debug, Deserialize, JsonSchema)]
         #[serde(transparent)]
         struct $name($config);
+
+        impl Options for $name {
+            fn declared() -> Vec<Described> {
+                <$config>::declared()
+            }
+
+            fn check_ranges(&self) -> Result<(), BuildError> {
+                self.0.check_ranges()
+            }
+        }
 
         impl Declared for $name {
             const NAME: &'static str = $word;

@@ -3,27 +3,26 @@
 use super::{SsdConfig, timing_of};
 use crate::nand::queued::{Costs, Queued, Suspending};
 use crate::nand::{Geometry, Profile};
-use nandu_base::{BuildContext, BuildError, Registry, Span};
+use nandu_base::{BuildContext, BuildError, Registry, Span, options};
 use nandu_ftl::Units;
 use nandu_queue::config::SchedulerConfig;
 use nandu_queue::order::OrderConfig;
 use nandu_queue::schedulers::{Given, Weights};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Which operation a die does next.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[options]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub enum DieScheduler {
     /// First come, first served: an operation takes its die when nothing stands before it any more, behind what the die has.
     #[default]
     Fcfs,
     /// Operations wait for their die; reads of the host and of the map go first.
     OutOfOrder {
-        /// Reads that may overtake the oldest operation of another kind, 0 to 65535; 0 keeps the order of issue.
-        #[serde(default = "default_max_read_bypass")]
+        /// Reads that may overtake the oldest operation of another kind; 0 keeps the order of issue.
+        #[option(default = 16, range = ..=65_535)]
         max_read_bypass: u32,
-        /// Programs and erases that run stand still for reads of the host; by default they do not.
+        /// Programs and erases that run stand still for reads of the host.
+        #[option(unset = "they do not", table)]
         suspend: Option<SuspensionConfig>,
         /// Whose operation a die does next: one of the schedulers of `queue`, for each die, by the time that operations take. The
         /// order within a tenant stays that of `max_read_bypass`, but `fios` and `vssd` have their own. By default tenants are
@@ -33,53 +32,32 @@ pub enum DieScheduler {
 }
 
 /// How programs and erases that run are suspended for reads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SuspensionConfig {
-    /// Times that one program may be suspended, 0 to 65535; 1 by default.
+    /// Times that one program may be suspended.
+    #[option(default = 1, range = ..=65_535)]
     pub max_per_program: u32,
-    /// Times that one erase may be suspended, 0 to 65535; 4 by default.
+    /// Times that one erase may be suspended.
+    #[option(default = 4, range = ..=65_535)]
     pub max_per_erase: u32,
-    /// From the suspension until the die can read: 20 us by default. Data sheets say 5 to some 100 us.
+    /// From the suspension until the die can read. Data sheets say 5 to some 100 us.
+    #[option(default = Span::from_us(20), range = ..=Span::from_secs(1))]
     pub suspend_latency: Span,
-    /// From the last read until the operation goes on: 20 us by default.
+    /// From the last read until the operation goes on.
+    #[option(default = Span::from_us(20), range = ..=Span::from_secs(1))]
     pub resume_latency: Span,
 }
 
-impl Default for SuspensionConfig {
-    fn default() -> SuspensionConfig {
-        SuspensionConfig {
-            max_per_program: 1,
-            max_per_erase: 4,
-            suspend_latency: Span::from_us(20),
-            resume_latency: Span::from_us(20),
-        }
-    }
-}
-
 impl SuspensionConfig {
-    fn plan(&self) -> Result<Suspending, BuildError> {
-        let SuspensionConfig {
-            max_per_program: programs,
-            max_per_erase: erases,
-            suspend_latency: suspend,
-            resume_latency: resume,
-        } = *self;
-        if programs.max(erases) > 65_535 {
-            return Err(BuildError::at("die_scheduler", "an operation is suspended at most 65535 times"));
+    fn plan(&self) -> Suspending {
+        Suspending {
+            programs: self.max_per_program,
+            erases: self.max_per_erase,
+            suspend: self.suspend_latency,
+            resume: self.resume_latency,
         }
-        if suspend.longer(resume) > Span::from_secs(1) {
-            return Err(BuildError::at(
-                "die_scheduler",
-                "`suspend` and `resume_latency` take at most 1 s each",
-            ));
-        }
-        Ok(Suspending { programs, erases, suspend, resume })
     }
-}
-
-fn default_max_read_bypass() -> u32 {
-    16
 }
 
 impl SsdConfig {
@@ -98,15 +76,12 @@ impl SsdConfig {
                 queue.follows_erases = !self.gc.separate_frontier;
                 Ok(queue)
             }
-            DieScheduler::OutOfOrder { max_read_bypass: 65_536.., .. } => {
-                Err(BuildError::at("die_scheduler", "max_read_bypass is not within 0 to 65535"))
-            }
             &DieScheduler::OutOfOrder { max_read_bypass, suspend, ref tenant_scheduler } => {
                 let plane_bits = geometry.planes.trailing_zeros();
                 let mut queue = Queued::new(units.chips(), plane_bits, units.width(), max_read_bypass);
                 queue.follows_erases = !self.gc.separate_frontier;
                 if let Some(suspend) = suspend {
-                    queue.suspend_with(suspend.plan()?);
+                    queue.suspend_with(suspend.plan());
                 }
                 if let Some(scheduler) = tenant_scheduler {
                     self.share_dies(&mut queue, scheduler, max_read_bypass, profile, cx)?;
@@ -125,8 +100,9 @@ impl SsdConfig {
         profile: &Profile,
         cx: &BuildContext<'_>,
     ) -> Result<(), BuildError> {
-        let refuse = |flaw: &'static str| BuildError::at("die_scheduler", flaw);
-        let scheduler = scheduler.options()?;
+        let refuse = |flaw: &'static str| BuildError::at("die_scheduler.tenant_scheduler", flaw);
+        let scheduler =
+            scheduler.options().map_err(|error| error.within("die_scheduler.tenant_scheduler"))?;
         scheduler.flaw().map_or(Ok(()), |flaw| Err(refuse(flaw)))?;
         let timing = timing_of(profile, self.gc.copyback);
         let slc = self.slc_mode(profile, &timing)?.map(|(_, timing)| timing);
@@ -144,7 +120,7 @@ impl SsdConfig {
     pub(super) fn settle_die_scheduler(&mut self, registry: &Registry) -> Result<(), BuildError> {
         match &mut self.die_scheduler {
             DieScheduler::OutOfOrder { tenant_scheduler: Some(scheduler), .. } => {
-                scheduler.settle("die_scheduler.scheduler.kind", registry)
+                scheduler.settle("die_scheduler.tenant_scheduler", registry)
             }
             _ => Ok(()),
         }

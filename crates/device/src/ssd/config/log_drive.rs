@@ -47,7 +47,6 @@ impl SsdConfig {
             let why = "a log-block map chooses what it merges, and when it must: `copyback`, `idle_free_target` and `idle_after` have a meaning";
             return refuse("gc", why);
         }
-        self.wear.check()?;
         self.check_checkpoint()?;
         if matches!(precondition, Precondition::Aged | Precondition::Fragmented(_)) {
             let why = "the state of a log-block map is not computed: start `filled` and let a warm-up age or fragment it";
@@ -66,11 +65,6 @@ impl SsdConfig {
     ) -> Result<Box<dyn Machine>, BuildError> {
         self.check_log_drive(options, cx.precondition)?;
         check_order(&self.allocation_order)?;
-        let interleave = options.dealt().interleave;
-        if !(1..=1 << 20).contains(&interleave) {
-            let why = format!("interleave = {interleave} is not within 1 to {} pages", 1 << 20);
-            return Err(BuildError::at("mapping", why));
-        }
         let chips = self.layout(&profile, geometry, 2)?;
         let units = self.units(chips, geometry, cx)?;
         let layout = *units.layout();

@@ -1,53 +1,35 @@
 //! The option `streams`: which of the host's pages share blocks.
 
 use super::SsdConfig;
-use nandu_base::BuildError;
+use nandu_base::{BuildError, options};
 use nandu_ftl::placement::MultiHash;
 use nandu_ftl::plan::streams::Streams;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Which of the host's pages share blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum StreamsConfig {
     /// All of them.
     #[default]
     None,
     /// Those that are overwritten often, and the others.
     HotCold {
-        /// Counters, a power of two of 16 to 2^24.
-        #[serde(default = "default_counters")]
+        /// Counters.
+        #[option(default = 4096, range = 16..=1 << 24, power_of_two)]
         counters: u32,
         /// Pages written after which all counters are halved.
-        #[serde(default = "default_decay")]
+        #[option(default = 5117, range = 1..)]
         decay_interval: u32,
-        /// Count from which a page is hot, 1 to 15.
-        #[serde(default = "default_threshold")]
+        /// Count from which a page is hot.
+        #[option(default = 4, range = 1..=15)]
         threshold: u8,
     },
     /// Those of one of `tenants`, without keeping them apart otherwise.
     Tenant {
-        /// Most open blocks of a plane for them, 1 to 16; later tenants share the last.
-        #[serde(default = "default_open")]
+        /// Most open blocks of a plane for them; later tenants share the last.
+        #[option(default = 8, range = 1..=16)]
         max_open_blocks: u32,
     },
-}
-
-fn default_counters() -> u32 {
-    4096
-}
-
-fn default_decay() -> u32 {
-    5117
-}
-
-fn default_threshold() -> u8 {
-    4
-}
-
-fn default_open() -> u32 {
-    8
 }
 
 impl SsdConfig {
@@ -65,24 +47,7 @@ impl SsdConfig {
     /// Refuses what cannot be with streams.
     pub(super) fn check_streams(&self) -> Result<(), BuildError> {
         let refuse = |why: &str| Err(BuildError::at("streams", why.to_string()));
-        if self.streams == StreamsConfig::None {
-            return Ok(());
-        }
         match self.streams {
-            StreamsConfig::HotCold { counters, .. }
-                if !counters.is_power_of_two() || !(16..=1 << 24).contains(&counters) =>
-            {
-                refuse("counters is a power of two of 16 to 2^24")
-            }
-            StreamsConfig::HotCold { decay_interval: 0, .. } => {
-                refuse("decay_interval = 0: counters are halved after some writes")
-            }
-            StreamsConfig::HotCold { threshold, .. } if !(1..=15).contains(&threshold) => {
-                refuse("threshold is 1 to 15")
-            }
-            StreamsConfig::Tenant { max_open_blocks: open } if !(1..=16).contains(&open) => {
-                refuse("open is 1 to 16")
-            }
             StreamsConfig::Tenant { .. } if self.isolation.is_on() => {
                 refuse("with `isolation` each tenant has open blocks of its own already: take `hot-cold`")
             }

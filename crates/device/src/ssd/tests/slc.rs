@@ -213,7 +213,8 @@ fn a_cache_that_cannot_be_is_refused() {
         "profile = \"slc-2019\"\nslc_cache = { read_latency = \"20 us\", program_latency = \"200 us\", erase_latency = \"1 ms\", endurance = 9 }",
     ] {
         let error = refused(&ssd("tlc-2019").blocks(40).spare(0.4).with(text));
-        assert_eq!(error.key, Some("slc_cache"), "{text}: {error}");
+        let key = error.key.as_deref().unwrap_or_default();
+        assert_eq!(key.split('.').next(), Some("slc_cache"), "{text}: {key}: {error}");
     }
 }
 

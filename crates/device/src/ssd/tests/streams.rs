@@ -52,13 +52,16 @@ fn hot_pages_in_blocks_of_their_own_save_moves() {
 
 #[test]
 fn streams_that_cannot_be_are_refused() {
-    for text in [
-        "streams = { kind = \"hot-cold\", counters = 100 }",
-        "streams = { kind = \"hot-cold\", threshold = 16 }",
-        "streams = { kind = \"tenant\" }",
-        "streams = { kind = \"tenant\" }\ntenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }",
+    for (text, key) in [
+        ("streams = { kind = \"hot-cold\", counters = 100 }", "streams.counters"),
+        ("streams = { kind = \"hot-cold\", threshold = 16 }", "streams.threshold"),
+        ("streams = { kind = \"tenant\" }", "streams"),
+        (
+            "streams = { kind = \"tenant\" }\ntenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }",
+            "streams",
+        ),
     ] {
         let error = refused(&ssd("slc-2015").blocks(40).spare(0.4).with(text));
-        assert_eq!(error.key, Some("streams"), "{text}: {error}");
+        assert_eq!(error.key.as_deref(), Some(key), "{text}: {error}");
     }
 }

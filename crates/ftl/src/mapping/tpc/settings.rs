@@ -3,23 +3,22 @@
 use super::{SLOT_EXTRA, Tpc};
 use crate::mapping::{Given, MapOptions, PagedOptions};
 use nandu_base::{BuildError, Declared, Ratio, options};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 /// Options of `tpc-ftl`.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[options]
+#[derive(Clone, Copy, Debug)]
 pub struct TpcConfig {
-    #[serde(flatten)]
+    #[option(flatten, default)]
     #[allow(missing_docs)] // they are those of all maps on the flash
     pub paged: PagedOptions,
     /// Whether a write that misses puts off reading the translation page.
-    #[serde(default = "yes")]
+    #[option(default = true)]
     pub delayed_read: bool,
     /// When a delayed read learns which data pages were superseded.
-    #[serde(default)]
+    #[option(default)]
     pub invalidation: InvalidationConfig,
     /// The share of the oldest slots among which an unchanged one is replaced first; 1 is the paper's rule.
-    #[serde(default = "default_window")]
+    #[option(default = Ratio::new(1, 4), range = ..=Ratio::new(1, 1))]
     pub clean_first_window: Ratio,
 }
 
@@ -32,14 +31,6 @@ pub enum InvalidationConfig {
     AtCollection,
     /// The old translation page is always read before it is replaced.
     AtRead,
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn default_window() -> Ratio {
-    Ratio::new(1, 4)
 }
 
 impl Declared for TpcConfig {
@@ -59,9 +50,6 @@ impl MapOptions for TpcConfig {
 
     fn build(&self, given: Given<'_>) -> Result<Tpc, BuildError> {
         let window = self.clean_first_window;
-        if window.num > window.den {
-            return Err(BuildError::at("mapping", "clean_first_window is a share of the slots, at most 1"));
-        }
         let ram = self.paged.ram(4 * given.shape.entries() as u64 + SLOT_EXTRA)?;
         let slots = window.of(Tpc::slots_in(ram, &given.shape)).max(1).min(u64::from(u32::MAX));
         let settings = TpcSettings {

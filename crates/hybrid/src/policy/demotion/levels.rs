@@ -6,13 +6,11 @@
 //! Cost: the pages of a batch are looked at once more.
 
 use super::{Demotion, DemotionOptions, LEVELS};
-use nandu_base::{BuildError, Declared};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, options};
 
 /// Options of `levels`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct LevelsConfig {}
 
 impl Declared for LevelsConfig {

@@ -16,6 +16,7 @@ pub use never::{NeverConfig, NeverStays};
 pub use pinned::{Pinned, PinnedConfig};
 pub use referenced::{Referenced, ReferencedConfig};
 
+use nandu_base::options::Options;
 use nandu_base::{BuildError, Chosen, Declared, Family, Policy, ReadOptions};
 use std::fmt::Debug;
 
@@ -92,12 +93,12 @@ pub trait DemotionOptions: Declared {
     /// The rule.
     ///
     /// # Errors
-    /// An option out of range, as `rewrite.KEY`.
+    /// Options that do not suit each other, as `rewrite.KEY`.
     fn build(&self) -> Result<Self::Policy, BuildError>;
 }
 
 /// Options of any rule of demotion.
-pub trait AnyDemotion: Debug + Send + Sync {
+pub trait AnyDemotion: Options + Debug + Send + Sync {
     /// See [`DemotionOptions::build`].
     fn boxed(&self) -> Result<Box<dyn Demotion>, BuildError>;
 }

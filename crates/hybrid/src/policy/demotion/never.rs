@@ -1,13 +1,11 @@
 //! `never`: nobody stays. A ring of buckets that are emptied in turn, as bcache's `fifo`.
 
 use super::{Demotion, DemotionOptions, LEVELS};
-use nandu_base::{BuildError, Declared};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, options};
 
 /// Options of `never`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct NeverConfig {}
 
 impl Declared for NeverConfig {

@@ -6,17 +6,17 @@
 //! page is written again, so that the hot set may change.
 
 use super::{Demotion, DemotionOptions, LEVELS};
-use nandu_base::{BuildError, Declared, Ratio};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, Ratio, options};
 
 /// Options of `pinned`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct PinnedConfig {
-    /// Uses, from 1 to 255.
+    /// Uses.
+    #[option(range = 1..=255)]
     pub hits: u8,
     /// Share of the pages of the zone.
+    #[option(range = ..=Ratio::new(1, 1))]
     pub share: Ratio,
 }
 
@@ -33,12 +33,6 @@ impl DemotionOptions for PinnedConfig {
 
     fn build(&self) -> Result<Pinned, BuildError> {
         let PinnedConfig { hits, share } = *self;
-        if hits == 0 {
-            return Err(BuildError::at("rewrite.hits", "0 lies outside 1 to 255"));
-        }
-        if share.num > share.den {
-            return Err(BuildError::at("rewrite.share", "more than the whole zone"));
-        }
         Ok(Pinned { hits, share })
     }
 }

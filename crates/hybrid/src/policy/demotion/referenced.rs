@@ -3,13 +3,11 @@
 //! What the paper of the hybrid disk has (S4-9): a page that was used is copied within its ring, and begins anew.
 
 use super::{Demotion, DemotionOptions, LEVELS};
-use nandu_base::{BuildError, Declared};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, options};
 
 /// Options of `referenced`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct ReferencedConfig {}
 
 impl Declared for ReferencedConfig {

@@ -3,13 +3,11 @@
 //! Cost: none.
 
 use super::{Promotion, PromotionOptions};
-use nandu_base::{BuildError, Declared};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, options};
 
 /// Options of `always`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct AlwaysConfig {}
 
 impl Declared for AlwaysConfig {

@@ -6,15 +6,14 @@
 //! Cost: 5 bytes for each page of the rings.
 
 use super::{Promotion, PromotionOptions, Touches};
-use nandu_base::{BuildError, Declared};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, options};
 
 /// Options of `hot`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct HotConfig {
-    /// Reads, from 1 to 255.
+    /// Reads.
+    #[option(range = 1..=255)]
     pub hits: u8,
 }
 
@@ -29,9 +28,6 @@ impl PromotionOptions for HotConfig {
     type Policy = Hot;
 
     fn build(&self, slots: usize) -> Result<Hot, BuildError> {
-        if self.hits == 0 {
-            return Err(BuildError::at("promote.hits", "0 lies outside 1 to 255"));
-        }
         Ok(Hot { hits: self.hits, touches: Touches::new(slots) })
     }
 }

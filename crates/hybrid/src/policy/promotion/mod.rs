@@ -13,6 +13,7 @@ pub use never::{Never, NeverConfig};
 pub use second_touch::{SecondTouch, SecondTouchConfig};
 pub use touches::Touches;
 
+use nandu_base::options::Options;
 use nandu_base::{BuildError, Chosen, Declared, Family, Policy, ReadOptions};
 use std::fmt::Debug;
 
@@ -62,12 +63,12 @@ pub trait PromotionOptions: Declared {
     /// The rule for rings of `slots` pages, at least one.
     ///
     /// # Errors
-    /// An option out of range, as `promote.KEY`.
+    /// Options that do not suit each other, as `promote.KEY`.
     fn build(&self, slots: usize) -> Result<Self::Policy, BuildError>;
 }
 
 /// Options of any rule of promotion.
-pub trait AnyPromotion: Debug + Send + Sync {
+pub trait AnyPromotion: Options + Debug + Send + Sync {
     /// See [`PromotionOptions::build`].
     fn boxed(&self, slots: usize) -> Result<Box<dyn Promotion>, BuildError>;
 }

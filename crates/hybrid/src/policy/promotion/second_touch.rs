@@ -5,13 +5,11 @@
 //! Cost: 5 bytes for each page of the rings.
 
 use super::{Promotion, PromotionOptions, Touches};
-use nandu_base::{BuildError, Declared};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use nandu_base::{BuildError, Declared, options};
 
 /// Options of `second-touch`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct SecondTouchConfig {}
 
 impl Declared for SecondTouchConfig {
