@@ -77,7 +77,7 @@ fn within_mirror(
         largest[n] = times("a");
         let both = counted("leg_a_slower") + counted("leg_b_slower");
         let reason = format!(
-            "{:.1} where the disk is slower; of {count} writes {both} were under way on both legs at once",
+            "{:.1} where the disk is slower; {both} writes were under way on both legs at once, of {count} and those in the system before",
             times("b"),
         );
         found.measured.push(measured(id, &case("largest"), largest[n], &result, reason));
