@@ -5,6 +5,7 @@
 mod advise;
 mod bench;
 mod broken;
+mod causes;
 mod decisions;
 mod docs;
 mod files;

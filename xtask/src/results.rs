@@ -8,9 +8,9 @@
 //! With `--only CLAIM` or `--only "CLAIM CASE"` these alone are measured, and take the place of what the page of the paper has of them: for a case that is added, or
 //! after a change that others cannot notice.
 
-use crate::broken;
 use crate::json::{self, Json};
 use crate::steps::{End, release_build, released, root, run};
+use crate::{broken, causes};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -90,6 +90,7 @@ pub fn check_index() -> End {
     let checked = (|| {
         forms()?;
         broken::check_lists()?;
+        causes::check()?;
         let old = fs::read_to_string(root().join(INDEX)).map_err(|e| format!("{INDEX}: {e}"))?;
         let new = renewed(&old, &pages(&papers())?)?;
         let differs = old.lines().zip(new.lines()).find(|(old, new)| old != new);
@@ -487,6 +488,12 @@ impl Page {
         rows.map(|r| (r.id.as_str(), r.case.as_str()))
     }
 
+    /// Number and case of each claim of the paper that agrees in direction only, or not at all.
+    pub fn short(&self) -> Vec<(&str, &str)> {
+        let short = |row: &&Row| row.kind == 0 && VERDICTS[1..3].contains(&row.verdict.as_str());
+        self.rows.iter().filter(short).map(|r| (r.id.as_str(), r.case.as_str())).collect()
+    }
+
     pub fn of(paper: &Paper) -> Result<Page, String> {
         let path = paper.path("RESULTS.md");
         let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -673,7 +680,7 @@ fn forms() -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     fn claim(id: &str, case: &str, measured: &str, verdict: &str, by_itself: &str) -> String {
@@ -710,7 +717,7 @@ mod tests {
         (record(&full), record(&quick))
     }
 
-    fn pages() -> Vec<Page> {
+    pub fn pages() -> Vec<Page> {
         let (full, quick) = both();
         let rows = rows(&page(&full, &quick)).expect("a page is read back");
         vec![Page { folder: "09-p".into(), rows }]
