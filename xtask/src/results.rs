@@ -4,10 +4,13 @@
 //! quick one; a claim on which the quick form by itself would say otherwise goes into `full-only.json`, and the program gives
 //! no verdict on it in the quick form. `docs/experiments/claims.md` lists every claim with a sentence by hand; its verdicts and counts are
 //! taken from the pages. Steps of the test hold the index against the pages, and the pages against the quick form.
+//!
+//! With `--only CLAIM` or `--only "CLAIM CASE"` these alone are measured, and take the place of what the page of the paper has of them: for a case that is added, or
+//! after a change that others cannot notice.
 
-use crate::broken;
 use crate::json::{self, Json};
 use crate::steps::{End, release_build, released, root, run};
+use crate::{broken, causes};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -20,6 +23,9 @@ const LINES: usize = 120;
 
 /// Verdicts in the order in which they are counted.
 const VERDICTS: [&str; 4] = ["reproduced", "direction only", "not reproduced", "not measured"];
+
+/// The heads of a table of cases.
+const HEADS: &str = "| case | claimed | reproduced within | measured | quick | unit | verdict | load |\n|---|---|---|---|---|---|---|---|\n";
 
 /// Headings of the two kinds of claims in a page.
 const KINDS: [&str; 2] = ["Claims of the paper", "Own bets"];
@@ -36,9 +42,13 @@ impl Paper {
     }
 }
 
-/// `cargo xtask results [--no-build] [--index] [PAPER...]`.
+/// `cargo xtask results [--no-build] [--index] [--only CLAIM]... [PAPER...]`.
 pub fn results(words: &[&str]) -> Result<ExitCode, String> {
+    let (only, words) = asked(words)?;
     let (options, names): (Vec<&str>, Vec<&str>) = words.iter().partition(|w| w.starts_with('-'));
+    if !only.is_empty() && names.len() != 1 {
+        return Err("--only, which needs one paper".into());
+    }
     if let Some(other) = options.iter().find(|o| !["--index", "--no-build"].contains(*o)) {
         return Err((*other).into());
     }
@@ -54,7 +64,7 @@ pub fn results(words: &[&str]) -> Result<ExitCode, String> {
                 return Err(why);
             }
             for paper in known.iter().filter(|p| names.is_empty() || names.contains(&p.name.as_str())) {
-                make(paper)?;
+                if only.is_empty() { make(paper)? } else { renew(paper, &only)? }
             }
         }
         let path = root().join(INDEX);
@@ -80,6 +90,7 @@ pub fn check_index() -> End {
     let checked = (|| {
         forms()?;
         broken::check_lists()?;
+        causes::check()?;
         let old = fs::read_to_string(root().join(INDEX)).map_err(|e| format!("{INDEX}: {e}"))?;
         let new = renewed(&old, &pages(&papers())?)?;
         let differs = old.lines().zip(new.lines()).find(|(old, new)| old != new);
@@ -162,6 +173,102 @@ fn make(paper: &Paper) -> Result<(), String> {
     write("RESULTS.md", page(&full, &quick))
 }
 
+/// The values of `--only`, and the other words.
+fn asked<'a>(words: &[&'a str]) -> Result<(Vec<&'a str>, Vec<&'a str>), String> {
+    let (mut only, mut others) = (Vec::new(), Vec::new());
+    let mut words = words.iter().copied();
+    while let Some(word) = words.next() {
+        match word {
+            "--only" => only.push(words.next().ok_or("--only, which needs a claim")?),
+            other => others.push(other),
+        }
+    }
+    Ok((only, others))
+}
+
+/// Measures some claims of a paper, and puts them into its files.
+fn renew(paper: &Paper, only: &[&str]) -> Result<(), String> {
+    let options: Vec<&str> = only.iter().flat_map(|claim| ["--only", *claim]).collect();
+    let (quick, full) = (reproduce(paper, true, &options)?, reproduce(paper, false, &options)?);
+    let read = |file: &str| {
+        let path = paper.path(file);
+        fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))
+    };
+    let (expected, listed) = (json::parse(&read("expected.json")?)?, json::parse(&read("full-only.json")?)?);
+    let new = spliced(&read("RESULTS.md")?, &expected, &full, &quick)?;
+    // A claim that was not measured stays listed, or not.
+    let is_listed = |claim: &Json| {
+        let is = |one: &&Json| matches!(one.list(), [id, case] if key(claim) == (id.text(), case.text()));
+        match find(&full, claim) {
+            Json::Null => listed.list().iter().any(|one| is(&one)),
+            full => contradicts(full, find(&quick, claim)),
+        }
+    };
+    let open = list_of(expected.get("claims").list().iter().filter(|claim| is_listed(claim)));
+    for (file, text) in [("full-only.json", open), ("RESULTS.md", new)] {
+        let path = paper.path(file);
+        fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// A page with the claims of two records in place of its own. Cases stand in the order of what is expected.
+fn spliced(page: &str, expected: &Json, full: &Json, quick: &Json) -> Result<String, String> {
+    let mut out = String::new();
+    let mut kind = "";
+    let mut sections = page.split_inclusive('\n').peekable();
+    while let Some(line) = sections.next() {
+        out += line;
+        if let Some(heading) = line.trim_end().strip_prefix("## ") {
+            kind = KINDS.iter().position(|k| *k == heading).map_or("", |n| ["paper", "bet"][n]);
+        }
+        let Some(heading) = line.trim_end().strip_prefix("### ").filter(|_| !kind.is_empty()) else {
+            continue;
+        };
+        let id = heading.split(',').next().unwrap_or(heading);
+        let mut old = String::new();
+        while let Some(line) = sections.next_if(|line| !line.starts_with("##")) {
+            old += line;
+        }
+        let of_it = |claim: &&Json| claim.get("id").text() == id && kind_of(claim) == kind;
+        let claims: Vec<&Json> = expected.get("claims").list().iter().filter(of_it).collect();
+        if claims.iter().all(|claim| matches!(find(full, claim), Json::Null)) {
+            out += &old;
+            continue;
+        }
+        let (mut rows, mut reasons) = (String::new(), String::new());
+        for claim in &claims {
+            let case = claim.get("case").text();
+            let measured = find(full, claim);
+            if !matches!(measured, Json::Null) {
+                rows += &row(measured, quick);
+                reasons += &reason(measured).unwrap_or_default();
+                continue;
+            }
+            let begins = |begin: String| old.split_inclusive('\n').find(move |line| line.starts_with(&begin));
+            rows += begins(format!("| {} |", cell(case)))
+                .ok_or_else(|| format!("{id} {case} was never measured: name it with --only too"))?;
+            reasons += begins(format!("- *{case}:*")).unwrap_or_default();
+        }
+        let rest = if reasons.is_empty() { String::new() } else { format!("\n{reasons}") };
+        out += &format!("\n{}{HEADS}{rows}{rest}", sentences(&claims));
+        if sections.peek().is_some() {
+            out.push('\n');
+        }
+    }
+    let bounds = |json: &Json| format!("Bounds: `expected.json`, {}.\n", json.get("written").text());
+    let old =
+        out.lines().find(|line| line.contains("Bounds: `expected.json`")).unwrap_or_default().to_string();
+    let new = old.split("Bounds: ").next().unwrap_or_default().to_string() + bounds(expected).trim_end();
+    Ok(out.replacen(&old, &new, 1))
+}
+
+/// Whose claim an entry of `expected.json` is.
+fn kind_of(claim: &Json) -> &'static str {
+    let ours = matches!(claim.get("ours"), Json::Bool(true));
+    if claim.get("id").text().starts_with('C') && !ours { "paper" } else { "bet" }
+}
+
 /// Number and case of each claim.
 fn key(claim: &Json) -> (&str, &str) {
     (claim.get("id").text(), claim.get("case").text())
@@ -184,7 +291,11 @@ fn contradicts(full: &Json, quick: &Json) -> bool {
 }
 
 fn full_only(full: &Json, quick: &Json) -> String {
-    let claims = full.get("claims").list().iter().filter(|c| contradicts(c, find(quick, c)));
+    list_of(full.get("claims").list().iter().filter(|c| contradicts(c, find(quick, c))))
+}
+
+/// A list of claims, each a line.
+fn list_of<'a>(claims: impl Iterator<Item = &'a Json>) -> String {
     let line = |c: &Json| format!("  [{:?}, {:?}]", key(c).0, key(c).1);
     let lines: Vec<String> = claims.map(line).collect();
     if lines.is_empty() { "[]\n".into() } else { format!("[\n{}\n]\n", lines.join(",\n")) }
@@ -288,7 +399,14 @@ fn page(full: &Json, quick: &Json) -> String {
 fn section(id: &str, kind: &str, cases: &[&Json], quick: &Json) -> String {
     // Some of a claim's cases may be ours; then its number comes twice.
     let own = if kind == "bet" && id.starts_with('C') { ", ours" } else { "" };
-    let mut out = format!("\n### {id}{own}\n\n");
+    let rows: String = cases.iter().map(|case| row(case, quick)).collect();
+    let reasons: String = cases.iter().filter_map(|case| reason(case)).collect();
+    let rest = if reasons.is_empty() { String::new() } else { format!("\n{reasons}") };
+    format!("\n### {id}{own}\n\n{}{HEADS}{rows}{rest}", sentences(cases))
+}
+
+/// What is claimed, each sentence once.
+fn sentences(cases: &[&Json]) -> String {
     let mut said: Vec<String> = Vec::new();
     for case in cases {
         let sentence = format!("{} ({})", case.get("says").text(), case.get("where").text());
@@ -297,27 +415,30 @@ fn section(id: &str, kind: &str, cases: &[&Json], quick: &Json) -> String {
         }
     }
     match said.as_slice() {
-        [one] => out += &format!("{one}.\n\n"),
-        all => out += &format!("{}\n\n", all.iter().map(|s| format!("- {s}")).collect::<Vec<_>>().join("\n")),
+        [one] => format!("{one}.\n\n"),
+        all => format!("{}\n\n", all.iter().map(|s| format!("- {s}")).collect::<Vec<_>>().join("\n")),
     }
-    out += "| case | claimed | reproduced within | measured | quick | unit | verdict | load |\n|---|---|---|---|---|---|---|---|\n";
-    for case in cases {
-        let cells = [
-            cell(case.get("case").text()),
-            cell(case.get("claimed").text()),
-            bounds(case.get("reproduced")),
-            figure(case.get("measured").number()),
-            quick_cell(case, find(quick, case)),
-            cell(case.get("unit").text()),
-            case.get("verdict").text().replace('-', " "),
-            cell(case.get("origin").text()),
-        ];
-        out += &format!("| {} |\n", cells.join(" | "));
-    }
-    let reasons = cases.iter().filter(|c| !c.get("reason").text().is_empty());
-    let reasons: Vec<String> =
-        reasons.map(|c| format!("- *{}:* {}", c.get("case").text(), c.get("reason").text())).collect();
-    if reasons.is_empty() { out } else { format!("{out}\n{}\n", reasons.join("\n")) }
+}
+
+/// The row of a case.
+fn row(case: &Json, quick: &Json) -> String {
+    let cells = [
+        cell(case.get("case").text()),
+        cell(case.get("claimed").text()),
+        bounds(case.get("reproduced")),
+        figure(case.get("measured").number()),
+        quick_cell(case, find(quick, case)),
+        cell(case.get("unit").text()),
+        case.get("verdict").text().replace('-', " "),
+        cell(case.get("origin").text()),
+    ];
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// What explains a case.
+fn reason(case: &Json) -> Option<String> {
+    let reason = case.get("reason").text();
+    (!reason.is_empty()).then(|| format!("- *{}:* {reason}\n", case.get("case").text()))
 }
 
 /// A table without verdicts, its columns aligned as the program does it.
@@ -365,6 +486,12 @@ impl Page {
     pub fn reproduced(&self) -> impl Iterator<Item = (&str, &str)> {
         let rows = self.rows.iter().filter(|r| r.verdict == VERDICTS[0]);
         rows.map(|r| (r.id.as_str(), r.case.as_str()))
+    }
+
+    /// Number and case of each claim of the paper that agrees in direction only, or not at all.
+    pub fn short(&self) -> Vec<(&str, &str)> {
+        let short = |row: &&Row| row.kind == 0 && VERDICTS[1..3].contains(&row.verdict.as_str());
+        self.rows.iter().filter(short).map(|r| (r.id.as_str(), r.case.as_str())).collect()
     }
 
     pub fn of(paper: &Paper) -> Result<Page, String> {
@@ -553,7 +680,7 @@ fn forms() -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     fn claim(id: &str, case: &str, measured: &str, verdict: &str, by_itself: &str) -> String {
@@ -590,7 +717,7 @@ mod tests {
         (record(&full), record(&quick))
     }
 
-    fn pages() -> Vec<Page> {
+    pub fn pages() -> Vec<Page> {
         let (full, quick) = both();
         let rows = rows(&page(&full, &quick)).expect("a page is read back");
         vec![Page { folder: "09-p".into(), rows }]
@@ -619,6 +746,30 @@ mod tests {
             (rows[3].kind, rows[3].id.as_str(), rows[3].verdict.as_str()),
             (1, "W9-1", "not measured")
         );
+    }
+
+    #[test]
+    fn what_is_measured_again_takes_the_place_of_what_the_page_has() {
+        let (full, quick) = both();
+        let old = page(&full, &quick);
+        // Expected as it is recorded, with one case more.
+        let more = claim("C9-1", "three", "6", "reproduced", "reproduced");
+        let again = [claim("C9-1", "one", "6.1", "reproduced", "reproduced"), more.clone()];
+        let [one, two, all, own] = full.get("claims").list() else { panic!("there are four") };
+        let three = json::parse(&more).expect("it is JSON");
+        let claims = [one, two, &three, all, own].map(Clone::clone).to_vec();
+        let whole = [("written", Json::Text("later".into())), ("claims", Json::List(claims))];
+        let whole = Json::Object(whole.map(|(key, value)| (key.into(), value)).into());
+        let again = record(&again);
+        let new = spliced(&old, &whole, &again, &again).expect("every case is known");
+        assert!(new.contains("| one | 5 | 4 to 6.5 | 6.10 | 6.10 |"), "{new}");
+        assert!(new.contains("| two | 5 | 4 to 6.5 | -3.00 | (5.00) |"), "{new}");
+        assert!(new.contains("| three | 5 | 4 to 6.5 | 6.00 | 6.00 |"), "{new}");
+        assert!(new.contains("Bounds: `expected.json`, later.\n") && new.contains("long  12 us"), "{new}");
+        // The same again changes nothing.
+        assert_eq!(spliced(&new, &whole, &again, &again).as_ref(), Ok(&new));
+        let lacks = record(&[claim("C9-1", "one", "6.1", "reproduced", "reproduced")]);
+        assert!(spliced(&old, &whole, &lacks, &lacks).is_err_and(|why| why.contains("C9-1 three")));
     }
 
     #[test]

@@ -179,10 +179,27 @@ impl Runner<'_> {
     /// Runs every setup on the same requests. With a `cap` they arrive at their times, at most so many in the system; else one is
     /// outstanding. The first third warms what is cached and does not count.
     pub fn warmed(&self, setups: &[Setup], load: &Load, cap: Option<u32>) -> Result<Results, Failure> {
+        self.counting(setups, load, cap, |all| all - all / 3)
+    }
+
+    /// The same, and the last `count` requests count.
+    pub fn last(&self, setups: &[Setup], load: &Load, cap: u32, count: u64) -> Result<Results, Failure> {
+        self.counting(setups, load, Some(cap), |_| count)
+    }
+
+    /// Of all requests, those that count are the last `count`.
+    fn counting(
+        &self,
+        setups: &[Setup],
+        load: &Load,
+        cap: Option<u32>,
+        count: impl Fn(u64) -> u64,
+    ) -> Result<Results, Failure> {
         let stacks = self.open(setups)?;
         let mut plans = self.plan(stacks, load, cap)?;
         for plan in &mut plans {
-            plan.options.warm_up = plan.requests() / 3;
+            let all = plan.requests();
+            plan.options.warm_up = all.saturating_sub(count(all));
         }
         let rows = race(&plans, self.jobs, false, self.console)?;
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())

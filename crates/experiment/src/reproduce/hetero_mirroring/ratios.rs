@@ -4,10 +4,13 @@
 //! alone gets the writes at the times at which the mirror had let them in. A device does the same for the same requests, so
 //! that these are the legs' times within the mirror; how many add up to the mirror's own time is in the reasons. The third
 //! set-up has as many in the system as Fig 7 and 8 have for the responses of Fig 9 and 10, and one at a time for the wait limit.
+//!
+//! Once more the ratios are taken inside the mirror itself, by the answers of its legs, as the mirror counts them: with a queue before each leg no
+//! leg alone takes as long as within the mirror, for a queue that differs by one write goes on differing.
 
 use super::{CAP, Drive, HDD_1, HETE_MR, SSD_1, counter, measured, small_files};
 use crate::failure::Failure;
-use crate::reproduce::runner::Runner;
+use crate::reproduce::runner::{Load, Runner};
 use crate::reproduce::watch::{Runs, Times};
 use crate::reproduce::{Figure, Findings, Shape};
 use nandu_base::{Instant, Span};
@@ -19,6 +22,8 @@ const DRAWN: usize = 1_000;
 const SLOW: u64 = 10;
 /// Multiples of the faster leg's time that are tried as wait limit, in tenths.
 const LIMITS: [u64; 9] = [10, 13, 15, 18, 20, 25, 30, 50, 100];
+/// Why a mirror says nothing of how far its legs are apart.
+const ALWAYS_DELAYED: &str = "one leg is delayed all the time, and its writes wait in the queue";
 
 pub(super) fn measure(runner: &Runner, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
     let pairs = |cap| -> Result<[Pair; 2], Failure> {
@@ -37,6 +42,58 @@ pub(super) fn measure(runner: &Runner, drive: Drive, found: &mut Findings) -> Re
         within(&drive.case(case), &single[n], open.as_ref().map(|pairs| &pairs[n]), found);
     }
     limits(&single, drive, found);
+    inside(runner, drive, found)
+}
+
+/// C1-7, C1-8 within the mirror: how far its legs are apart on the writes that both had under way at once.
+///
+/// While Hete-Mr delays a leg, nothing is under way on both. So the paper's pair is also run as a mirror that delays nothing.
+fn inside(runner: &Runner, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+    within_mirror(runner, drive, "inside", &[], found)?;
+    if drive.open {
+        let both = [("device.mirror.write_ack", "\"both\"")];
+        within_mirror(runner, drive, "inside, none delayed", &both, found)?;
+    }
+    Ok(())
+}
+
+/// The cases of [`inside`] that begin with `prefix`, with these options of the mirror.
+fn within_mirror(
+    runner: &Runner,
+    drive: Drive,
+    prefix: &str,
+    set: &[(&str, &str)],
+    found: &mut Findings,
+) -> Result<(), Failure> {
+    let case = |name: &str| drive.case(&format!("{prefix}, {name}"));
+    let count = DRAWN as u64;
+    let mut largest = [0.0; 2];
+    for (n, (id, per_second)) in [("C1-7", 100), ("C1-8", 200)].into_iter().enumerate() {
+        let load = Load { requests: Some(runner.requests / 3 + count), ..small_files(per_second) };
+        let setup = drive.setup("mirror", HETE_MR, set);
+        let result = runner.last(&[setup], &load, CAP, count)?.remove("mirror").expect("it was run");
+        let counted = |name: &str| counter(&result, "mirror", name);
+        let times = |leg: &str| counted(&format!("leg_{leg}_slower_most_thousandths")) as f64 / 1e3;
+        largest[n] = times("a");
+        let both = counted("leg_a_slower") + counted("leg_b_slower");
+        let reason = format!(
+            "{:.1} where the disk is slower; {both} writes were under way on both legs at once, of {count} and those in the system before",
+            times("b"),
+        );
+        found.measured.push(measured(id, &case("largest"), largest[n], &result, reason));
+        found.moot_unless(both > 0, ALWAYS_DELAYED);
+        let [flash, disk] = ["a", "b"].map(|leg| counted(&format!("leg_{leg}_slower_8x")));
+        let reason = format!("{flash} writes on which the drive is slower, {disk} on which the disk is");
+        let share = flash as f64 * 100.0 / (flash + disk).max(1) as f64;
+        found.measured.push(measured(id, &case("whose fault"), share, &result, reason));
+        found.moot_unless(flash + disk > 0, "no write is 8 times as long on one leg as on the other");
+        if id == "C1-8" {
+            let [once, twice] = largest;
+            let reason = format!("{twice:.1} against {once:.1}");
+            found.measured.push(measured(id, &case("twice the load"), twice / once, &result, reason));
+            found.moot_unless(both > 0, ALWAYS_DELAYED);
+        }
+    }
     Ok(())
 }
 

@@ -212,18 +212,27 @@ pub fn all_j(r: &RunResult) -> f64 {
 /// Which reading of O4-10.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Way {
+    /// Until the first region has ended.
     FirstRegion,
+    /// Until the cells are worn on the mean.
     MeanOverCells,
+    /// Until as many erases as all cells together are made for.
+    AllCycles,
 }
 
 /// Life in TiB that the host writes.
 pub fn life(r: &RunResult, way: Way) -> Option<f64> {
     let lifetime = r.lifetime.as_ref()?;
-    let life = match way {
-        Way::FirstRegion => lifetime.first_region,
-        Way::MeanOverCells => lifetime.mean_over_cells,
+    let host_bytes = match way {
+        Way::FirstRegion => lifetime.first_region?.host_bytes as f64,
+        Way::MeanOverCells => lifetime.mean_over_cells?.host_bytes as f64,
+        Way::AllCycles => {
+            let cycles: u64 = lifetime.regions.iter().map(|r| r.blocks * u64::from(r.endurance)).sum();
+            let erases: u64 = lifetime.regions.iter().map(|r| r.erases).sum();
+            (erases > 0).then(|| lifetime.host_bytes_written as f64 * (cycles as f64 / erases as f64))?
+        }
     };
-    Some(life?.host_bytes as f64 / (1u64 << 40) as f64)
+    Some(host_bytes / (1u64 << 40) as f64)
 }
 
 /// `, saturated` where requests came faster than they were served.

@@ -84,7 +84,11 @@ pub fn ratios(runs: &Runs, found: &mut Findings) {
 /// C4-3, C4-4, C4-6: how long the flash lasts.
 fn lives(runs: &Runs, found: &mut Findings) {
     let load = runs.load;
-    for (name, way) in [("first region", Way::FirstRegion), ("mean over cells", Way::MeanOverCells)] {
+    for (name, way) in [
+        ("first region", Way::FirstRegion),
+        ("mean over cells", Way::MeanOverCells),
+        ("all cycles", Way::AllCycles),
+    ] {
         let line = over(runs, |r| life(r, way));
         let reason = line
             .as_ref()

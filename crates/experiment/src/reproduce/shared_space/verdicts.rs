@@ -4,6 +4,7 @@ use super::pair::{BETA, BETAS, Collection, PAIRS, Pair, Unit, Way, counter, stan
 use crate::failure::Failure;
 use crate::reproduce::runner::Runner;
 use crate::reproduce::{Figure, Findings, Measured, Shape};
+use nandu_base::Phase;
 use nandu_device::nand::Profile;
 use nandu_sim::RunResult;
 use nandu_sim::result::TenantResult;
@@ -18,6 +19,11 @@ const MADE_SO: &str = "the stand-in is made to have this; a recording can tell";
 pub const NOTHING_LENT: &str = "nothing was lent";
 /// Why nobody can have waited for a collection of another.
 pub const NOTHING_FORCED: &str = "no unit that was demanded back took a collection";
+/// How much slower a lender may be, as a share: what the bound of W3-2 allows.
+const LENDER_MAY_LOSE: f64 = 0.02;
+/// Why a lender could not be that much slower.
+const NOTHING_TO_WAIT_FOR: &str =
+    "all waits of the lender for collection together are shorter than what the bound allows";
 /// Why a share of lending says nothing of its own.
 const SAME_AS_BETA: &str = "what is lent is bounded before beta, and every figure is that of 10 %";
 
@@ -259,22 +265,8 @@ pub fn lending(pairs: &[Pair], found: &mut Findings) {
     put(found, "W3-2", "bound", value, pairs, reason);
     found.moot_unless(forced > 0, NOTHING_FORCED);
 
-    let of = |way| {
-        tenants(pairs, Unit::Superblock, way)
-            .find(|(load, _)| *load == "financial2")
-            .map(|(_, t)| t.total.mean_ns)
-    };
-    let (shared, vssd) = (of(PROPOSAL), of(Way::VssdBehindCfq));
-    let value = shared.zip(vssd).map(|(s, v)| s as f64 / v as f64);
-    let borrowed = |p: &Pair| {
-        let units =
-            |n: u32| counter(p.result(Unit::Superblock, PROPOSAL), &format!("tenant_{n}_units_borrowed"));
-        format!("{} borrowed {}, {} {}", p.loads[0], units(1), p.loads[1], units(2))
-    };
-    let reason = pairs.iter().map(borrowed).collect::<Vec<_>>().join("; ");
-    put(found, "W3-2", "lender", value, pairs, format!("units: {reason}"));
     let some_lent = lent(pairs, Unit::Superblock, PROPOSAL) > 0;
-    found.moot_unless(some_lent, NOTHING_LENT);
+    lender(pairs, found);
 
     let figure = |r: &RunResult| r.drive_waf_thousandths.unwrap_or(0) as f64 / 1000.0;
     let both = |figure: &dyn Fn(&RunResult) -> f64| -> Vec<(f64, f64)> {
@@ -303,6 +295,35 @@ pub fn lending(pairs: &[Pair], found: &mut Findings) {
     );
     put(found, "W3-7", "life", has_erased.then(|| ratio(&life)), pairs, reason);
     found.moot_unless(some_lent, NOTHING_LENT);
+}
+
+/// W3-2: what Financial2 notices, which lends to Financial1.
+///
+/// A loan costs its lender time in one way: it waits for collection, its own, which comes earlier, or that of the borrower, which repays. Where its
+/// waits with lending, all of them, are less than the bound allows, no figure beyond it could have come out.
+fn lender(pairs: &[Pair], found: &mut Findings) {
+    let of = |way| {
+        let mut all = tenants(pairs, Unit::Superblock, way);
+        all.find(|(load, _)| *load == "financial2").map(|(_, tenant)| &tenant.total)
+    };
+    let both = of(PROPOSAL).zip(of(Way::VssdBehindCfq));
+    let value = both.map(|(shared, vssd)| shared.mean_ns as f64 / vssd.mean_ns as f64);
+    let waits = both.map_or(0.0, |(shared, vssd)| {
+        let gc = shared.latency_breakdown_ns.get(Phase::Gc.name()).copied().unwrap_or(0);
+        gc as f64 / vssd.mean_ns as f64
+    });
+    let borrowed = |p: &Pair| {
+        let units =
+            |n: u32| counter(p.result(Unit::Superblock, PROPOSAL), &format!("tenant_{n}_units_borrowed"));
+        format!("{} borrowed {}, {} {}", p.loads[0], units(1), p.loads[1], units(2))
+    };
+    let units = pairs.iter().map(borrowed).collect::<Vec<_>>().join("; ");
+    let reason = format!(
+        "it waits for collection for {:.2} % of its mean without lending; units: {units}",
+        waits * 100.0
+    );
+    put(found, "W3-2", "lender", value, pairs, reason);
+    found.moot_unless(waits > LENDER_MAY_LOSE, NOTHING_TO_WAIT_FOR);
 }
 
 /// C3-10: what the loads are like.
