@@ -6,6 +6,7 @@ mod advise;
 mod bench;
 mod broken;
 mod causes;
+mod circles;
 mod decisions;
 mod docs;
 mod files;
@@ -37,7 +38,7 @@ cargo xtask test  [--require tools] [--quick] [--only WORD]
 cargo xtask bench [--gate]                      the speed goals, measured
 cargo xtask docs  [--update] [--no-build] [--reference | FILE...]
                                                 the documented commands, and the pages made from the registry, alone
-cargo xtask results [--no-build] [--index] [--only CLAIM]... [PAPER...]
+cargo xtask results [--no-build] [--index] [PAPER...]
                                                 claims of papers, measured anew: RESULTS.md and docs/experiments/claims.md
 cargo xtask variants                            variants of experiments that only the full form tells from what is not broken
 cargo xtask advise-check [--no-build] [--only LOAD]

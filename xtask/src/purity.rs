@@ -186,7 +186,7 @@ fn reaches_out(text: &str) -> Vec<(usize, String)> {
 }
 
 /// The first names of the members of a group of imports, which begins behind its brace.
-fn group_names(group: &str) -> Vec<String> {
+pub fn group_names(group: &str) -> Vec<String> {
     let (mut depth, mut word, mut names, mut first) = (0, String::new(), Vec::new(), true);
     for c in group.chars() {
         match c {
@@ -271,7 +271,7 @@ fn scan(text: &str, mut each: impl FnMut(char, bool)) {
 }
 
 /// `code` with the items that are compiled for tests alone blank; lines stay.
-fn without_tests(code: &str) -> String {
+pub fn without_tests(code: &str) -> String {
     let mut out = String::with_capacity(code.len());
     let mut rest = code;
     while let Some(at) = rest.find("#[cfg(test)]") {

@@ -4,7 +4,7 @@ use crate::json::{self, Json};
 use crate::results;
 use crate::steps::{End, Steps, command, has, release_build, released, root, run, target_dir};
 use crate::tools;
-use crate::{broken, decisions, docs, outside, packages, programs, purity, python, words};
+use crate::{broken, circles, decisions, docs, outside, packages, programs, purity, python, words};
 use std::process::{Command, ExitCode};
 
 /// How to test.
@@ -60,6 +60,7 @@ pub fn all(options: &Options) -> ExitCode {
     steps.step("records of decisions", decisions::check);
     steps.step("words", words::check);
     steps.step("purity of machines and policies", purity::check);
+    steps.step("circles of modules", circles::check);
     steps.step("licences and manifests of packages", packages::check);
     if options.quick {
         steps.step("unit tests", || {
