@@ -61,7 +61,7 @@ pub use machine::{
     Area, Counter, DeviceEvent, Effect, Limits, Machine, Needs, OpenError, OpenOptions, Place, Step,
     TimerKey, Violation,
 };
-pub use medium::{BlockSpec, Medium, MediumSpec, Oob, Overlay, Program, UnitState, Window};
+pub use medium::{BlockSpec, Medium, MediumSpec, Oob, Overlay, OwnKeys, Program, UnitState, Window};
 pub use members::Members;
 pub use nandu_options::options;
 pub use node::{LayerStats, Node, Peek, TenantStats};

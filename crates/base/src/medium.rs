@@ -25,6 +25,28 @@ impl Oob {
     pub const SLC: u64 = 1 << 63;
 }
 
+/// How pages that a drive programs for itself (its map, trims, checkpoints, a saved buffer) are told from those of the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OwnKeys {
+    /// Their keys are this one or a greater one, without [`Oob::SLC`].
+    From(u64),
+    /// This bit of their keys is set.
+    Marked(u64),
+    /// It programs none.
+    None,
+}
+
+impl OwnKeys {
+    /// Whether a page with this key is the drive's own.
+    pub fn has(self, key: u64) -> bool {
+        match self {
+            OwnKeys::From(first) => key & !Oob::SLC >= first,
+            OwnKeys::Marked(bit) => key & bit != 0,
+            OwnKeys::None => false,
+        }
+    }
+}
+
 /// State of one unit (a flash page).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnitState {
@@ -183,6 +205,8 @@ pub enum MediumSpec {
         unit_sectors: u32,
         /// Page numbers from one erase block to the next.
         units_per_block: u32,
+        /// Which pages the drive programs for itself.
+        own: OwnKeys,
     },
     /// Sectors of a disk, which may be written over.
     Platter {

@@ -340,8 +340,15 @@ fn a_damaged_store_is_refused_until_it_is_salvaged() {
 /// A page of the host with a flipped bit is an error for who reads it; the rest of the drive serves on, and the page too once it is written.
 #[test]
 fn a_flipped_page_reads_as_an_error_until_it_is_written() {
+    // A map of log blocks tells its own pages from the host's by other keys.
+    for map in ["", "mapping = { kind = \"bast\" }"] {
+        flip_a_page(map);
+    }
+}
+
+fn flip_a_page(map: &str) {
     let dir = tempfile::tempdir().expect("a directory");
-    let stack = format!("{EXPORT}{}", ssd("top", ""));
+    let stack = format!("{EXPORT}{}", ssd("top", map));
     let store = dir.path().join("top.store");
     let mut bytes = closed_store(&stack, dir.path());
     let page = block_of(77, 3);

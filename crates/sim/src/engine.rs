@@ -69,7 +69,7 @@ impl Media {
                 MediumSpec::None => (None, None),
                 MediumSpec::Flash { .. } | MediumSpec::Platter { .. } if !stores => (None, None),
                 MediumSpec::Platter { sectors } => (Some(Box::new(Platter::new(*sectors))), None),
-                MediumSpec::Flash { units, unit_sectors, units_per_block } => {
+                MediumSpec::Flash { units, unit_sectors, units_per_block, .. } => {
                     (Some(Box::new(cells(*units, *unit_sectors, *units_per_block))), None)
                 }
                 MediumSpec::Block(spec) => (None, Some(BlockMedium::new(spec))),

@@ -33,8 +33,8 @@ use area::{FlashArea, Spot, place};
 
 use nandu_base::{
     Advise, ByteLen, ByteOffset, Cx, EnergyPart, ErrorKind, Instant, Limits, Machine, MediumSpec, MicroWatts,
-    Needs, Oob, Op, OpenOptions, Overlay, Peek, Place, Program, Report, ReqId, Resource, SECTOR, Span, Step,
-    UnitState, Violation, Window, Work,
+    Needs, Oob, Op, OpenOptions, Overlay, OwnKeys, Peek, Place, Program, Report, ReqId, Resource, SECTOR,
+    Span, Step, UnitState, Violation, Window, Work,
 };
 
 /// What all areas of the chip have in common.
@@ -319,6 +319,7 @@ impl Machine for Flash {
             units: u64::from(self.chip.units) * u64::from(self.chip.stride),
             unit_sectors: (self.chip.page / SECTOR) as u32,
             units_per_block: self.chip.stride,
+            own: OwnKeys::None,
         })
     }
 

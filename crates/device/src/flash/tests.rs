@@ -31,7 +31,7 @@ fn flash(options: &str) -> Bed {
     let options = options.to_string();
     let build = move |_| {
         let machine = build(&options)?;
-        let MediumSpec::Flash { units, unit_sectors, units_per_block } = machine.needs().medium else {
+        let MediumSpec::Flash { units, unit_sectors, units_per_block, .. } = machine.needs().medium else {
             panic!("bare flash has a flash medium")
         };
         let cells = Cells::new(units, unit_sectors, units_per_block);

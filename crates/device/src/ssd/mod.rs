@@ -257,6 +257,7 @@ impl<M: Mapping> Machine for Ssd<M> {
             units: chips.ppn_end() + self.buffer.as_ref().map_or(0, |buffer| buffer.dump_units()),
             unit_sectors: self.plan.host.page.sectors,
             units_per_block: chips.block_stride(),
+            own: self.plan.own_keys(),
         })
     }
 

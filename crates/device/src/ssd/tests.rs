@@ -125,7 +125,8 @@ impl Bench {
         let build = move |_| {
             // After a cut it is what its flash says.
             let machine = try_build(&drive, &plants, mem::replace(&mut begins, Precondition::Empty))?;
-            let MediumSpec::Flash { units, unit_sectors, units_per_block } = machine.needs().medium else {
+            let MediumSpec::Flash { units, unit_sectors, units_per_block, .. } = machine.needs().medium
+            else {
                 unreachable!("a drive stands on flash")
             };
             let cells = Cells::new(units, unit_sectors, units_per_block);

@@ -39,12 +39,15 @@ pub struct Tag {
 const BIRTHS: u32 = 1 << 24;
 
 impl Tag {
+    /// The bit of the word that says that a page is a mark.
+    pub const MARK: u64 = 1 << 33;
+
     /// The word for the out-of-band record. Panics after 2^24 blocks opened in a plane, which no flash endures.
     pub fn word(self) -> u64 {
         assert!(self.birth < BIRTHS, "a plane has opened {} blocks: more than any flash endures", self.birth);
         u64::from(self.page)
             | u64::from(self.is_filler) << 32
-            | u64::from(self.is_mark) << 33
+            | if self.is_mark { Tag::MARK } else { 0 }
             | u64::from(self.is_last) << 34
             | (self.role as u64) << 36
             | u64::from(self.birth) << 40

@@ -13,10 +13,11 @@ use super::flash::After;
 use super::{Flash, Planner};
 use crate::blocks::Content;
 use crate::isolation::Table;
+use crate::log_block::tag::Tag;
 use crate::mapping::{Mapping, Tp};
 use crate::trim_journal::{Extent, Record, TrimJournal};
 use crate::{BlockId, Lpn, Ppn};
-use nandu_base::{ByteLen, Cx, Medium, Oob, Report, TenantId, UnitState};
+use nandu_base::{ByteLen, Cx, Medium, Oob, OwnKeys, Report, TenantId, UnitState};
 
 pub(super) const JOURNAL_KEY: u64 = 1 << 32;
 /// Keys from here on name translation pages.
@@ -86,6 +87,14 @@ pub(super) fn without_mode(state: UnitState) -> UnitState {
 }
 
 impl<M: Mapping, F: Flash> Planner<M, F> {
+    /// How the pages that it programs for itself are told from those of the host.
+    pub fn own_keys(&self) -> OwnKeys {
+        match self.map.log_blocks() {
+            Some(_) => OwnKeys::Marked(Tag::MARK),
+            None => OwnKeys::From(JOURNAL_KEY),
+        }
+    }
+
     /// Rebuilds everything from the medium; returns when the scan is complete.
     pub fn recover(&mut self, cx: &mut Cx<'_>) -> After {
         if self.map.log_blocks().is_some() {

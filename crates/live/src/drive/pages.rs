@@ -18,7 +18,8 @@ use super::file::Shared;
 use super::log::{Areas, Found, Heard, Log, Record, Unfit};
 use super::slots::{ERASED, Home, LOST, Slots, TORN, ZEROS};
 use nandu_base::{
-    ByteLen, Instant, Medium, Oob, Overlay, Payload, PayloadPool, Program, Rng, SECTOR, UnitState, Window,
+    ByteLen, Instant, Medium, Oob, Overlay, OwnKeys, Payload, PayloadPool, Program, Rng, SECTOR, UnitState,
+    Window,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -28,10 +29,6 @@ use std::sync::atomic::Ordering;
 const CHUNK: u64 = 1024;
 /// Most records of one batch of the log.
 const BATCH: usize = 1 << 16;
-/// Keys from here on name what a drive keeps for itself: maps, trims, checkpoints, saved buffers. Those before name pages of the host.
-const FIRST_RECORD_KEY: u64 = 1 << 32;
-/// The bit of a key of a log-block drive that says the same of its marks.
-const MARK_BIT: u64 = 1 << 33;
 /// Slots that wait for a sync, and bytes that do, from which on one is asked for although nobody flushes.
 const SLOTS_WAIT: usize = 4096;
 const BYTES_WAIT: u64 = 64 << 20;
@@ -123,7 +120,7 @@ struct Kept {
 #[derive(Debug)]
 pub struct Pages {
     block_units: u64,
-    is_log_block: bool,
+    own: OwnKeys,
     table: Table,
     /// Erases of each block.
     wear: Vec<u32>,
@@ -149,8 +146,8 @@ pub struct Form {
     pub sectors: u32,
     /// Page numbers from one block to the next.
     pub block_units: u32,
-    /// What a drive with a log-block map programs bears other keys.
-    pub is_log_block: bool,
+    /// Which of them the drive programs for itself.
+    pub own: OwnKeys,
 }
 
 impl Form {
@@ -180,7 +177,7 @@ impl Pages {
         let blocks = form.units.div_ceil(u64::from(form.block_units)) as usize;
         Pages {
             block_units: u64::from(form.block_units),
-            is_log_block: form.is_log_block,
+            own: form.own,
             table: Table::new(form.units),
             wear: vec![0; blocks],
             slc_wear: vec![0; blocks],
@@ -253,12 +250,8 @@ impl Pages {
 
     /// What a drive keeps for itself is looked at before it is believed; a page of the host is when it is read.
     fn check_records(&mut self, salvage: bool) -> Result<Vec<String>, Unfit> {
-        let is_log_block = self.is_log_block;
-        let is_own = |key: u64| match is_log_block {
-            true => key & MARK_BIT != 0,
-            false => key & !Oob::SLC >= FIRST_RECORD_KEY,
-        };
-        let is_record = |page: &Page| is_own(page.oob.key) && Slots::is_real(page.slot);
+        let own = self.own;
+        let is_record = |page: &Page| own.has(page.oob.key) && Slots::is_real(page.slot);
         let records: Vec<(u64, Page)> = self.table.programmed().filter(|(_, page)| is_record(page)).collect();
         let mut gone = Vec::new();
         for (unit, page) in records {

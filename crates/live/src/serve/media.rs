@@ -142,16 +142,9 @@ fn emulated(
     completions: &Arc<Completions>,
 ) -> Result<Emulated, LegError> {
     let (shape, form) = match *spec {
-        MediumSpec::Flash { units, unit_sectors, units_per_block } => (
+        MediumSpec::Flash { units, unit_sectors, units_per_block, own } => (
             Shape::Flash { units, unit_sectors, units_per_block },
-            Some(Form {
-                units,
-                sectors: unit_sectors,
-                block_units: units_per_block,
-                is_log_block: ["block", "bast", "fast"]
-                    .iter()
-                    .any(|map| said.contains(&format!("map {map},"))),
-            }),
+            Some(Form { units, sectors: unit_sectors, block_units: units_per_block, own }),
         ),
         MediumSpec::Platter { sectors } => (Shape::Disk { sectors }, None),
         MediumSpec::None | MediumSpec::Block(_) => unreachable!("a drive has a computed medium"),

@@ -3,12 +3,12 @@
 use super::*;
 use crate::drive::file::{self, Drive, LABEL, Shape};
 use crate::drive::log::Areas;
-use nandu_base::Content;
+use nandu_base::{Content, OwnKeys};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-const FORM: Form = Form { units: 64, sectors: 1, block_units: 8, is_log_block: false };
+const FORM: Form = Form { units: 64, sectors: 1, block_units: 8, own: OwnKeys::From(1 << 32) };
 const SHAPE: Shape = Shape::Flash { units: 64, unit_sectors: 1, units_per_block: 8 };
 /// So little that areas turn all the time.
 const NEWS: u64 = 20_000;
