@@ -78,7 +78,7 @@ pub fn all(options: &Options) -> ExitCode {
     let mut dist = steps.takes(RELEASED).then(|| release_build().spawn());
     steps.step("tests", || programs::check(options.require_tools));
     steps.step("sessions with TLS", || {
-        let mut test = command("cargo test --package nandu-live --features tls --test tls --quiet");
+        let mut test = command("cargo test --workspace --features nandu-live/tls --test tls --quiet");
         if options.require_tools {
             test.env("NANDU_REQUIRE_TOOLS", "1");
         }

@@ -67,7 +67,7 @@ impl Parity {
         report.count("records_repaired", &mut c.records_mended);
         report.count("rebuilt_bytes", &mut c.rebuilt_bytes);
         report.count("rebuild_stops", &mut c.rebuild_stops);
-        report.put("lost_sectors", self.lost.len() as u64);
+        report.put("lost_sectors", self.lost.count() as u64);
         report.count("sectors_lost", &mut c.sectors_lost);
         report.count("sectors_repaired", &mut c.sectors_mended);
         report.count("repairs", &mut c.repairs);

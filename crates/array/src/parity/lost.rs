@@ -86,7 +86,7 @@ impl Lost {
     }
 
     /// Sectors that are lost.
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.entries.iter().filter(|e| e.state == State::Lost).count()
     }
 
@@ -150,7 +150,7 @@ impl Lost {
     /// The lost sector whose turn it is: its leg and where it begins.
     pub(super) fn next(&self) -> Option<(usize, u64)> {
         let mut lost = self.entries.iter().filter(|e| e.state == State::Lost);
-        let entry = lost.nth(self.turn % self.len().max(1))?;
+        let entry = lost.nth(self.turn % self.count().max(1))?;
         Some((usize::from(entry.leg), entry.unit << self.bits))
     }
 
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!((lost.legs(0, 8192), lost.legs(0, 512), lost.legs(4096, 4608)), (0b110, 0, 0b10));
         lost.flushing();
         assert_eq!(lost.mend(1, 0, 8192), 1);
-        assert_eq!((lost.legs(0, 8192), lost.len()), (0b100, 1));
+        assert_eq!((lost.legs(0, 8192), lost.count()), (0b100, 1));
         lost.flushed();
         assert_eq!(lost.entries.len(), 2, "it was mended after the flush began");
         lost.flushing();

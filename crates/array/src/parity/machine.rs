@@ -213,7 +213,7 @@ impl Members for Parity {
             at_rest: is_whole
                 && self.run == Run::Running
                 && self.bytes_to_rebuild() == 0
-                && self.lost.len() == 0
+                && self.lost.count() == 0
                 && self.pieces.len() == self.free_pieces.len(),
             changes: written + c.repairs + c.rebuilt_bytes + c.legs_lost + c.scrub.mended_bytes,
             departures: if self.members.settled == self.members.version { c.legs_lost } else { 0 },

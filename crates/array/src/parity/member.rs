@@ -123,7 +123,7 @@ impl Set for Parity {
         match self.run {
             Run::Failed => Some(Health::Failed),
             Run::Running if !bits(self.all()).all(full) || self.rebuilds() => Some(Health::Degraded),
-            Run::Running if self.lost.len() > 0 => Some(Health::Degraded),
+            Run::Running if self.lost.count() > 0 => Some(Health::Degraded),
             Run::Running => Some(Health::Healthy),
             Run::Closed | Run::Opening | Run::Closing => None,
         }
