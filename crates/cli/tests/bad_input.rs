@@ -442,7 +442,7 @@ fn what_would_be_ignored_or_misread_is_refused() {
     for size in ["size=0", "size=513"] {
         refused(&["run", "memory", "--trace", "uniform", "--gen", size], &["size: a request is 512 B"]);
     }
-    for (cost, expected) in [("\"0 s\"", "more than 0"), ("\"1000 h\"", "at most 1 s")] {
+    for (cost, expected) in [("\"0 s\"", "above 0 ns"), ("\"1000 h\"", "at most 1 s")] {
         let set = format!("device.queue.cost={{ kind = \"linear\", read_4k = {cost} }}");
         refused(&["check", "fair-queue", "--set", &set], &["cost", expected]);
     }

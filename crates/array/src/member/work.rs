@@ -70,6 +70,11 @@ pub(crate) trait Worker {
     /// Does the job as far as it goes.
     fn work_off(&mut self, job: Self::Job, cx: &mut Cx<'_>);
 
+    /// What is looked at behind all else that was done, whether or not it was said to be ready.
+    fn looks_always_at(&self) -> &'static [Self::Job] {
+        &[]
+    }
+
     /// Whether a timer comes at this very instant: what it makes ready it says then.
     fn awaits_timer(&self, _now: Instant) -> bool {
         false
@@ -77,12 +82,18 @@ pub(crate) trait Worker {
 
     /// Does what events have made possible, until nothing more is.
     fn advance(&mut self, cx: &mut Cx<'_>) {
+        let always = self.looks_always_at();
+        self.work().add_each(always);
         while !self.work().is_empty() || self.has_granted() {
             self.begin_granted(cx);
-            let mut from = 0;
+            let (mut from, mut again) = (0, false);
             while let Some(job) = self.work().take(from) {
                 self.work_off(job, cx);
                 from = job.number() + 1;
+                again |= !always.iter().any(|other| other.number() == job.number());
+            }
+            if again {
+                self.work().add_each(always);
             }
         }
         #[cfg(debug_assertions)]

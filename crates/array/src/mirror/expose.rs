@@ -90,6 +90,7 @@ impl Mirror {
             self.exposure.bytes += bytes;
             self.exposure.bytes_max = self.exposure.bytes_max.max(self.exposure.bytes);
             self.look_from(self.ops[i as usize].sent);
+            self.work.add(Ready::Drain); // of a queue that is kept until so much is exposed
         }
     }
 

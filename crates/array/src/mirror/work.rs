@@ -82,6 +82,12 @@ impl Worker for Mirror {
         }
     }
 
+    /// What a leg lacks, and since when, changes with every part of a write.
+    #[inline]
+    fn looks_always_at(&self) -> &'static [Ready] {
+        if self.policy.lists_lost { &[Ready::Drain, Ready::Exposure] } else { &[] }
+    }
+
     fn awaits_timer(&self, now: Instant) -> bool {
         self.exposure.is_looked_at(now)
     }

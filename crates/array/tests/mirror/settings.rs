@@ -68,8 +68,8 @@ fn wrong_options_of_maintenance_are_named() {
         change(&mut setup.config);
         crate::options::refused_options(&setup.config)
     };
-    assert!(wrong(&|c| c.scrub.interval = Span(1)).starts_with("scrub: interval"));
-    assert!(wrong(&|c| c.scrub.rate = ByteLen(512)).starts_with("scrub: rate: 512 B is out of bounds"));
+    assert!(wrong(&|c| c.scrub.interval = Span(1)).starts_with("scrub.interval: "));
+    assert!(wrong(&|c| c.scrub.rate = ByteLen(512)).starts_with("scrub.rate: 512 B is out of bounds"));
     assert!(wrong(&|c| c.mark_ahead = 65).starts_with("mark_ahead"));
     assert!(wrong(&|c| c.leg_queue_depth = vec![1, 70_000]).starts_with("leg_queue_depth"));
 }

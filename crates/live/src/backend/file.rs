@@ -381,12 +381,25 @@ fn open(path: &Path, capacity: ByteLen, direct: bool) -> Result<(OpenFile, FileI
     Ok((OpenFile::new(file.into(), direct), id))
 }
 
-/// Locks a file for exclusive use, as long as it is open.
+/// How long the lock of a process that was killed is waited for. Calls of its io_uring that are under way hold the file until they have ended, and
+/// nobody else may use it before that: they may still write to it.
+const LEFT_OVER: Duration = Duration::from_secs(2);
+/// How long is waited before the lock is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(5);
+
+/// Locks a file for exclusive use, as long as it is open. Waits a moment for who has it.
 ///
 /// # Errors
-/// Another process has it, or its file system has no locks.
+/// Another process keeps it, or its file system has no locks.
 pub(crate) fn lock(file: &File, path: &Path) -> Result<(), LegError> {
-    let (why, remedy) = match flock(file, FlockOperation::NonBlockingLockExclusive) {
+    let begun = Instant::now();
+    let locked = loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < LEFT_OVER => std::thread::sleep(TRY_AGAIN),
+            locked => break locked,
+        }
+    };
+    let (why, remedy) = match locked {
         Ok(()) => return Ok(()),
         Err(rustix::io::Errno::WOULDBLOCK) => (
             "another process has locked it".into(),
