@@ -15,7 +15,7 @@ const MANIFEST: &str = "examples/own-policies/Cargo.toml";
 /// What is typed, and a word of what is printed.
 const COMMANDS: [(&str, &str); 16] = [
     ("list 2q", "Johnson and Shasha"),
-    ("list newest-first", "from 1 to 1000"),
+    ("list newest-first", "(default 1; 1 to 1000)"),
     ("list policies", "lottery"),
     ("list clock", "gc_batch"),
     ("list even", "isolation"),

@@ -108,6 +108,11 @@ impl Course {
         sooner
     }
 
+    /// Whether the timer comes at `now`.
+    pub(crate) fn is_awaited(&self, now: Instant) -> bool {
+        self.armed == Some(now)
+    }
+
     /// The timer has come.
     pub(crate) fn woke(&mut self) {
         self.armed = None;

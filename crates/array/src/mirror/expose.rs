@@ -163,7 +163,7 @@ impl Mirror {
         let was_late = self.exposure.is_late;
         self.keep_within_bounds(cx);
         if self.exposure.is_late != was_late {
-            self.work.add_each(&[Ready::Drain, Ready::Swap, Ready::Health]);
+            self.work.add_each(&[Ready::Intents, Ready::Drain, Ready::Swap, Ready::Health]);
         }
     }
 

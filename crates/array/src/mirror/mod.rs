@@ -485,7 +485,7 @@ impl Mirror {
         }
         for i in 0..self.ops.len() as u32 {
             let op = &self.ops[i as usize];
-            if op.kind == op::Kind::Write && !op.over && !op.acked && op.flags.has(Flags::FUA) {
+            if op.kind == op::Kind::Write && !op.over && !op.acked && !op.gated && op.flags.has(Flags::FUA) {
                 self.settle(i, ReqId::NONE, cx);
             }
         }

@@ -89,7 +89,8 @@ impl Worker for Mirror {
     }
 
     fn awaits_timer(&self, now: Instant) -> bool {
-        self.exposure.is_looked_at(now)
+        let rests = self.paces.iter().any(|pace| pace.rests_until == now);
+        rests || self.exposure.is_looked_at(now) || self.scrub.course.is_awaited(now)
     }
 
     fn work_off(&mut self, job: Ready, cx: &mut Cx<'_>) {

@@ -26,7 +26,7 @@ pub(super) struct Rebuild {
     /// The timer is set.
     pub(super) waits: bool,
     /// When the rate allows the next piece.
-    next_at: Instant,
+    pub(super) next_at: Instant,
     /// Length of the next piece: short where something cannot be read.
     pub(super) len: u64,
     /// Bytes since the last checkpoint.

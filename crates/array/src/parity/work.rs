@@ -3,7 +3,7 @@
 use super::Parity;
 use crate::member::set::Set;
 use crate::member::work::{Job, Work, Worker};
-use nandu_base::Cx;
+use nandu_base::{Cx, Instant};
 
 /// What may be ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +68,10 @@ impl Worker for Parity {
         while let Some(piece) = self.ready.pop_front() {
             self.begin(piece, cx);
         }
+    }
+
+    fn awaits_timer(&self, now: Instant) -> bool {
+        self.rebuild.next_at == now || self.scrub.course.is_awaited(now)
     }
 
     fn work_off(&mut self, job: Ready, cx: &mut Cx<'_>) {

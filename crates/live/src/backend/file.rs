@@ -395,7 +395,9 @@ pub(crate) fn lock(file: &File, path: &Path) -> Result<(), LegError> {
     let begun = Instant::now();
     let locked = loop {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < LEFT_OVER => std::thread::sleep(TRY_AGAIN),
+            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < LEFT_OVER => {
+                std::thread::sleep(TRY_AGAIN)
+            }
             locked => break locked,
         }
     };

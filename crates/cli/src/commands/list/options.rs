@@ -215,6 +215,13 @@ fn said_of_default(text: &str) -> Option<&str> {
     Some(said[..end].trim_end_matches('.')).filter(|said| !said.is_empty())
 }
 
+/// A description without the sentence that says of the default what `said` says.
+fn without_default(text: &str, said: Option<&str>) -> String {
+    let begin = said.and_then(|_| text.rfind("Default")).unwrap_or(text.len());
+    let behind = text[begin..].find(". ").map_or("", |at| &text[begin + at + 2..]);
+    format!("{}{behind}", &text[..begin]).trim_end().to_string()
+}
+
 /// As text; of a machine, which has many options, the first sentence of each.
 pub fn as_text(name: &str) -> String {
     let shown = |(heading, options): (String, Vec<Described>)| {
@@ -225,9 +232,10 @@ pub fn as_text(name: &str) -> String {
         let mut table = Table::new(["<option", "<takes", "<what it is"]);
         for o in options {
             let whole = o.text;
-            let mut text = if is_machine { first(&whole) } else { whole.clone() };
+            let said = said_of_default(&whole);
+            let mut text = if is_machine { first(&whole) } else { without_default(&whole, said) };
             let mut aside = Vec::new();
-            match said_of_default(&whole).filter(|_| is_machine) {
+            match said {
                 Some(said) => aside.push(format!("default {said}")),
                 None => aside.extend((!o.default.is_empty()).then(|| format!("default {}", o.default))),
             }
@@ -285,10 +293,7 @@ mod tests {
         let streams = as_text("hot-cold");
         assert!(streams.contains("a policy of ssd") && streams.contains("decay_interval"), "{streams}");
         let shared = as_text("shared-space");
-        assert!(
-            shared.starts_with("isolation shared-space") && shared.contains("(default 5 ms)"),
-            "{shared}"
-        );
+        assert!(shared.starts_with("isolation shared-space") && shared.contains("(default 5 ms"), "{shared}");
         assert!(as_text("dftl").starts_with("mapping dftl: DFTL") && as_text("dftl").contains("cmt_size"));
         assert!(as_text("arc").starts_with("replacement arc: Two lists"));
         assert!(
