@@ -227,13 +227,13 @@ pub(crate) trait Set {
         None
     }
 
-    /// The first leg for which `may` holds that is out, back and at rest, so that it can be looked at.
-    fn returning(&self, cx: &Cx<'_>, may: impl Fn(usize) -> bool) -> Option<usize> {
+    /// The first leg that is out, back and at rest, so that it can be looked at.
+    fn returning(&self, cx: &Cx<'_>) -> Option<usize> {
         let is_ready = |leg: &usize| {
             let seat = &self.roster()[*leg];
             seat.back && !self.is_in(*leg) && seat.in_flight == 0 && cx.peek.is_open(*leg as u8)
         };
-        (0..self.roster().seats.len()).filter(|&leg| may(leg)).find(is_ready)
+        (0..self.roster().seats.len()).find(is_ready)
     }
 
     /// The timer of legs that hang ([`crate::stall`]): the only one that does is left out when the others can do without it. It has not
@@ -293,7 +293,6 @@ pub(crate) trait Set {
                     return refuse(why, remedy);
                 }
                 self.leave(leg, cx);
-                self.roster_mut()[leg].goes();
                 self.roster_mut()[leg].replaced = true;
             }
             other => return Ok(Some(other)),

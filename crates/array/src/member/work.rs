@@ -7,6 +7,7 @@
 //! Cost: a bit for each job.
 
 use nandu_base::{Cx, Instant};
+use std::collections::VecDeque;
 
 /// Something that is done when an event has made it possible.
 pub(crate) trait Job: Copy + 'static {
@@ -16,18 +17,48 @@ pub(crate) trait Job: Copy + 'static {
     fn number(self) -> u32;
 }
 
-/// The jobs that may be ready.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Work<J>(u32, std::marker::PhantomData<J>);
+/// The jobs of an array, in the order in which they are done.
+macro_rules! jobs {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $job:ident,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u8)]
+        pub(crate) enum $name {
+            $($(#[$doc])* $job,)*
+        }
+
+        impl $crate::member::work::Job for $name {
+            const ALL: &'static [$name] = &[$($name::$job),*];
+
+            #[inline]
+            fn number(self) -> u32 {
+                self as u32
+            }
+        }
+    };
+}
+pub(crate) use jobs;
+
+/// What may be ready.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Work<J> {
+    /// One bit for each job.
+    jobs: u32,
+    /// Operations whose extent was granted, and that were not begun.
+    pub(crate) granted: VecDeque<u32>,
+    kind: std::marker::PhantomData<J>,
+}
 
 impl<J: Job> Work<J> {
-    /// None.
-    pub(crate) const NONE: Work<J> = Work(0, std::marker::PhantomData);
+    /// Nothing.
+    pub(crate) fn none() -> Work<J> {
+        Work { jobs: 0, granted: VecDeque::new(), kind: std::marker::PhantomData }
+    }
 
     /// The job may be ready.
     #[inline]
     pub(crate) fn add(&mut self, job: J) {
-        self.0 |= 1 << job.number();
+        self.jobs |= 1 << job.number();
     }
 
     /// These jobs may be ready.
@@ -37,21 +68,21 @@ impl<J: Job> Work<J> {
 
     /// Every job may be ready: who is a member has changed, or what all of them look at.
     pub(crate) fn add_all(&mut self) {
-        self.0 = (1 << J::ALL.len()) - 1;
+        self.jobs = (1 << J::ALL.len()) - 1;
     }
 
-    /// Whether no job is.
+    /// Whether nothing is ready.
     #[inline]
-    pub(crate) fn is_empty(self) -> bool {
-        self.0 == 0
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs == 0 && self.granted.is_empty()
     }
 
     /// The first job from number `from` on that is ready, which is ready no more.
     #[inline]
     pub(crate) fn take(&mut self, from: u32) -> Option<J> {
-        let left = self.0 >> from << from;
+        let left = self.jobs >> from << from;
         let number = left.trailing_zeros();
-        self.0 &= !(left & left.wrapping_neg());
+        self.jobs &= !(left & left.wrapping_neg());
         (left != 0).then(|| J::ALL[number as usize])
     }
 }
@@ -63,10 +94,8 @@ pub(crate) trait Worker {
 
     /// What may be ready.
     fn work(&mut self) -> &mut Work<Self::Job>;
-    /// Whether some operation has its extent and was not begun.
-    fn has_granted(&self) -> bool;
-    /// Begins the operations that have their extent.
-    fn begin_granted(&mut self, cx: &mut Cx<'_>);
+    /// Begins an operation that has its extent.
+    fn begin_granted(&mut self, operation: u32, cx: &mut Cx<'_>);
     /// Does the job as far as it goes.
     fn work_off(&mut self, job: Self::Job, cx: &mut Cx<'_>);
 
@@ -84,8 +113,10 @@ pub(crate) trait Worker {
     fn advance(&mut self, cx: &mut Cx<'_>) {
         let always = self.looks_always_at();
         self.work().add_each(always);
-        while !self.work().is_empty() || self.has_granted() {
-            self.begin_granted(cx);
+        while !self.work().is_empty() {
+            while let Some(operation) = self.work().granted.pop_front() {
+                self.begin_granted(operation, cx);
+            }
             let (mut from, mut again) = (0, false);
             while let Some(job) = self.work().take(from) {
                 self.work_off(job, cx);
@@ -111,7 +142,7 @@ pub(crate) trait Worker {
         for &job in Self::Job::ALL {
             self.work_off(job, cx);
             assert!(
-                cx.effects.len() == effects && self.work().is_empty() && !self.has_granted(),
+                cx.effects.len() == effects && self.work().is_empty(),
                 "work_is_announced: {job:?} was ready, and no event had said so"
             );
         }
@@ -123,32 +154,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    struct Numbered(u32);
-
-    impl Job for Numbered {
-        const ALL: &'static [Numbered] =
-            &[Numbered(0), Numbered(1), Numbered(2), Numbered(3), Numbered(4), Numbered(5)];
-        fn number(self) -> u32 {
-            self.0
-        }
+    jobs! {
+        Numbered { A, B, C, D, E, F, }
     }
 
     proptest! {
         /// The obvious model: a sorted set, walked from the front, that grows while it is walked.
         #[test]
         fn a_pass_is_a_walk_over_a_sorted_set(first in prop::collection::vec(0u32..6, 0..8), more in prop::collection::vec(0u32..6, 6)) {
-            let mut work = Work::NONE;
+            let mut work = Work::none();
             let mut model: std::collections::BTreeSet<u32> = first.iter().copied().collect();
-            first.iter().for_each(|&job| work.add(Numbered(job)));
+            first.iter().for_each(|&job| work.add(Numbered::ALL[job as usize]));
             let mut from = 0;
             while let Some(job) = work.take(from) {
                 let next = *model.range(from..).next().expect("the model has one too");
-                prop_assert_eq!(job.0, next);
+                prop_assert_eq!(job.number(), next);
                 model.remove(&next);
                 from = next + 1;
                 // Each job makes one other ready.
-                work.add(Numbered(more[next as usize]));
+                work.add(Numbered::ALL[more[next as usize] as usize]);
                 model.insert(more[next as usize]);
             }
             prop_assert_eq!(model.range(from..).next(), None);
@@ -158,12 +182,12 @@ mod tests {
 
     #[test]
     fn all_of_them_are_all_of_them() {
-        let mut work: Work<Numbered> = Work::NONE;
+        let mut work: Work<Numbered> = Work::none();
         work.add_all();
         let mut from = 0;
         for expected in Numbered::ALL {
             assert_eq!(work.take(from), Some(*expected));
-            from = expected.0 + 1;
+            from = expected.number() + 1;
         }
         assert!(work.is_empty() && work.take(0).is_none());
     }

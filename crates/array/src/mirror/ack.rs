@@ -75,7 +75,7 @@ impl Mirror {
         if parent != ReqId::NONE {
             cx.finish(parent);
         }
-        self.locks.leave(i, &mut self.ready);
+        self.locks.leave(i, &mut self.work.granted);
         if self.lag.iter().all(|lag| lag.direct(i).is_none()) {
             self.release_serial(i); // else when the wait limit is over
         }

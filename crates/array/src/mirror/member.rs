@@ -202,7 +202,7 @@ impl Mirror {
     fn next_proc(&mut self, cx: &mut Cx<'_>) -> bool {
         match self.phase {
             Phase::Running => {
-                let ready = self.returning(cx, |leg| leg != self.leader);
+                let ready = self.returning(cx);
                 if let Some(x) = ready {
                     self.roster[x].waits_no_more();
                     let leg = &mut self.legs[x];
@@ -271,7 +271,7 @@ impl Mirror {
         let later = was_joining.map(|(x, _)| x).filter(|&x| x != leg);
         if let Some(x) = later {
             self.legs[x].place = Place::Out;
-            self.roster[x].waits_if(true);
+            self.roster[x].comes_back();
             self.legs[x].forget();
         }
         self.mark_all_stale();
@@ -348,7 +348,7 @@ impl Mirror {
             }
             self.end(i, cx);
         }
-        self.ready.clear();
+        self.work.granted.clear();
         for id in std::mem::take(&mut self.op_queue) {
             cx.requests[id].fail(ErrorKind::Gone);
             cx.finish(id);

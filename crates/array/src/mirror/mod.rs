@@ -230,8 +230,6 @@ pub struct Mirror {
     locks: Locks,
     ops: Vec<Operation>,
     free_ops: Vec<u32>,
-    /// Operations whose extent was granted.
-    ready: VecDeque<u32>,
     /// Writes that wait for a place among the active regions, in order.
     slot_wait: VecDeque<u32>,
     /// Writes that wait for D, in order.
@@ -349,7 +347,6 @@ impl Mirror {
             }),
             ops: Vec::new(),
             free_ops: Vec::new(),
-            ready: VecDeque::new(),
             slot_wait: VecDeque::new(),
             intent_wait: Vec::new(),
             solo_wait: Vec::new(),
@@ -381,7 +378,7 @@ impl Mirror {
             op_queue: VecDeque::new(),
             serial: None,
             policy,
-            work: Work::NONE,
+            work: Work::none(),
             count: Counts::default(),
         }
     }

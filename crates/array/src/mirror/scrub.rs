@@ -125,7 +125,7 @@ impl Mirror {
         let i = self.put(op);
         self.scrub.chunk = Some(i);
         if self.locks.enter(i, start, end, Claim::Copy) {
-            self.ready.push_back(i);
+            self.work.granted.push_back(i);
         }
     }
 

@@ -65,7 +65,7 @@ impl Mirror {
             cx.requests[parent].error = Some(IoError { kind: ErrorKind::WriteFailed, at, len });
             cx.finish(parent);
         }
-        self.locks.leave(i, &mut self.ready);
+        self.locks.leave(i, &mut self.work.granted);
         self.release_serial(i);
     }
 

@@ -2,64 +2,40 @@
 
 use super::Mirror;
 use crate::member::set::Set;
-use crate::member::work::{Job, Work, Worker};
+use crate::member::work::{Job, Work, Worker, jobs};
 use nandu_base::{Cx, Instant, ReqId};
 
-/// What may be ready.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(crate) enum Ready {
-    /// What waits for the depth of a leg that is out ends there.
-    Outboxes,
-    /// Updates of maps and superblocks, and the procedure that waits for them.
-    Records,
-    /// Writes that wait for marks: some became durable, or writes are held no more.
-    Intents,
-    /// The next request of the serial manager.
-    Serial,
-    /// Writes of the delay queues.
-    Drain,
-    /// Writes over lost data.
-    Heals,
-    /// The bounds on what lies on one leg only, and writes that wait for them.
-    Exposure,
-    /// Flushes of clients.
-    Flushes,
-    /// The cycle that clears marks.
-    Clear,
-    /// Writes that wait for a place among the active regions.
-    Places,
-    /// Resync and repairs.
-    Copies,
-    /// The comparison of the legs.
-    Scrub,
-    /// A planned swap of the roles.
-    Swap,
-    /// What is told of the health.
-    Health,
-}
-
-impl Job for Ready {
-    const ALL: &'static [Ready] = &[
-        Ready::Outboxes,
-        Ready::Records,
-        Ready::Intents,
-        Ready::Serial,
-        Ready::Drain,
-        Ready::Heals,
-        Ready::Exposure,
-        Ready::Flushes,
-        Ready::Clear,
-        Ready::Places,
-        Ready::Copies,
-        Ready::Scrub,
-        Ready::Swap,
-        Ready::Health,
-    ];
-
-    #[inline]
-    fn number(self) -> u32 {
-        self as u32
+jobs! {
+    /// What may be ready.
+    Ready {
+        /// What waits for the depth of a leg that is out ends there.
+        Outboxes,
+        /// Updates of maps and superblocks, and the procedure that waits for them.
+        Records,
+        /// Writes that wait for marks: some became durable, or writes are held no more.
+        Intents,
+        /// The next request of the serial manager.
+        Serial,
+        /// Writes of the delay queues.
+        Drain,
+        /// Writes over lost data.
+        Heals,
+        /// The bounds on what lies on one leg only, and writes that wait for them.
+        Exposure,
+        /// Flushes of clients.
+        Flushes,
+        /// The cycle that clears marks.
+        Clear,
+        /// Writes that wait for a place among the active regions.
+        Places,
+        /// Resync and repairs.
+        Copies,
+        /// The comparison of the legs.
+        Scrub,
+        /// A planned swap of the roles.
+        Swap,
+        /// What is told of the health.
+        Health,
     }
 }
 
@@ -71,15 +47,8 @@ impl Worker for Mirror {
         &mut self.work
     }
 
-    #[inline]
-    fn has_granted(&self) -> bool {
-        !self.ready.is_empty()
-    }
-
-    fn begin_granted(&mut self, cx: &mut Cx<'_>) {
-        while let Some(op) = self.ready.pop_front() {
-            self.begin(op, cx);
-        }
+    fn begin_granted(&mut self, op: u32, cx: &mut Cx<'_>) {
+        self.begin(op, cx);
     }
 
     /// What a leg lacks, and since when, changes with every part of a write.

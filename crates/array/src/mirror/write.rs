@@ -41,7 +41,7 @@ impl Mirror {
         let (start, end) = (op.start, op.end);
         let index = self.put(op);
         if self.locks.enter(index, start, end, claim) {
-            self.ready.push_back(index);
+            self.work.granted.push_back(index);
         }
         index
     }
@@ -479,7 +479,7 @@ impl Mirror {
             cx.finish(parent);
         }
         if !op.acked {
-            self.locks.leave(i, &mut self.ready);
+            self.locks.leave(i, &mut self.work.granted);
         }
         self.release_serial(i);
         if self.proc.is_any() || self.phase != Phase::Running {

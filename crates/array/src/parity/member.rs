@@ -336,7 +336,7 @@ impl Parity {
                 self.finish(j, cx);
             }
             for i in std::mem::take(&mut self.held) {
-                self.ready.push_back(i);
+                self.work.granted.push_back(i);
             }
         } else if m.settled != m.version {
             self.next_generation(State::Pair, cx.now);
@@ -417,7 +417,7 @@ impl Parity {
         if self.run != Run::Running || !quiet || m.settled != m.version {
             return;
         }
-        let Some(leg) = self.returning(cx, |_| true) else { return };
+        let Some(leg) = self.returning(cx) else { return };
         self.roster[leg].waits_no_more();
         if cx.peek.limits(leg as u8).capacity != self.legs[leg].layout.leg {
             return;

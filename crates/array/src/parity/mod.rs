@@ -212,8 +212,6 @@ pub struct Parity {
     held_jobs: Vec<u32>,
     pieces: Vec<Piece>,
     free_pieces: Vec<u32>,
-    /// Pieces that have their extent.
-    ready: VecDeque<u32>,
     /// Pieces that wait until the superblocks are right.
     held: Vec<u32>,
     locks: Locks,
@@ -276,10 +274,9 @@ impl Parity {
             held_jobs: Vec::new(),
             pieces: Vec::new(),
             free_pieces: Vec::new(),
-            ready: VecDeque::new(),
             held: Vec::new(),
             locks: Locks::new(Pass { writes: planted.no_lock, copies: false, reads: planted.read_unlocked }),
-            work: Work::NONE,
+            work: Work::none(),
             count: Counts::default(),
         }
     }

@@ -269,7 +269,7 @@ impl Parity {
             self.scrub_gives_way(start, end, cx);
         }
         if self.locks.enter(i, start, end, claim) {
-            self.ready.push_back(i);
+            self.work.granted.push_back(i);
         }
     }
 
@@ -282,7 +282,7 @@ impl Parity {
             self.journal.applied(p.slot);
         }
         if p.claims {
-            self.locks.leave(i, &mut self.ready);
+            self.locks.leave(i, &mut self.work.granted);
         }
         self.pieces[i as usize].kind = Kind::Free;
         self.free_pieces.push(i);

@@ -42,7 +42,7 @@ impl Parity {
                 cx.pool.release(payload); // the request holds it
             }
         } else if p.claims {
-            self.ready.push_back(i);
+            self.work.granted.push_back(i);
         } else {
             self.claim(i, Claim::Read, cx);
         }

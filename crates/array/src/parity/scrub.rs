@@ -152,7 +152,7 @@ impl Parity {
         (s.piece, s.mends, s.gave_way) = (i, pass.mends, false);
         (s.work, s.unit) = (Work::Compare, u64::MAX);
         if self.planted.scrub_unlocked {
-            self.ready.push_back(i);
+            self.work.granted.push_back(i);
         } else {
             self.claim(i, Claim::Write, cx);
         }
@@ -173,7 +173,7 @@ impl Parity {
 
     fn give_way(&mut self, i: u32, cx: &mut Cx<'_>) {
         let has_begun = self.locks.holds(i);
-        self.locks.leave(i, &mut self.ready);
+        self.locks.leave(i, &mut self.work.granted);
         self.pieces[i as usize].claims = false;
         self.scrub.gave_way = true;
         self.scrub.course.gave_up();

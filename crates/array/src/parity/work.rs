@@ -2,52 +2,32 @@
 
 use super::Parity;
 use crate::member::set::Set;
-use crate::member::work::{Job, Work, Worker};
+use crate::member::work::{Work, Worker, jobs};
 use nandu_base::{Cx, Instant};
 
-/// What may be ready.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(crate) enum Ready {
-    /// What waits ends with the array that has failed.
-    Failed,
-    /// The start.
-    Open,
-    /// Superblocks, and what waits until they name the legs as they are.
-    Superblocks,
-    /// Checkpoints.
-    Checkpoint,
-    /// A leg that has come back, or enough of them for another start.
-    Join,
-    /// Pieces that wait for room in the journal.
-    Journal,
-    /// The rebuild.
-    Rebuild,
-    /// The comparison of the legs.
-    Scrub,
-    /// What is told of the health.
-    Health,
-    /// The end.
-    Close,
-}
-
-impl Job for Ready {
-    const ALL: &'static [Ready] = &[
-        Ready::Failed,
-        Ready::Open,
-        Ready::Superblocks,
-        Ready::Checkpoint,
-        Ready::Join,
-        Ready::Journal,
-        Ready::Rebuild,
-        Ready::Scrub,
-        Ready::Health,
-        Ready::Close,
-    ];
-
-    #[inline]
-    fn number(self) -> u32 {
-        self as u32
+jobs! {
+    /// What may be ready.
+    Ready {
+        /// What waits ends with the array that has failed.
+        Failed,
+        /// The start.
+        Open,
+        /// Superblocks, and what waits until they name the legs as they are.
+        Superblocks,
+        /// Checkpoints.
+        Checkpoint,
+        /// A leg that has come back, or enough of them for another start.
+        Join,
+        /// Pieces that wait for room in the journal.
+        Journal,
+        /// The rebuild.
+        Rebuild,
+        /// The comparison of the legs.
+        Scrub,
+        /// What is told of the health.
+        Health,
+        /// The end.
+        Close,
     }
 }
 
@@ -59,15 +39,8 @@ impl Worker for Parity {
         &mut self.work
     }
 
-    #[inline]
-    fn has_granted(&self) -> bool {
-        !self.ready.is_empty()
-    }
-
-    fn begin_granted(&mut self, cx: &mut Cx<'_>) {
-        while let Some(piece) = self.ready.pop_front() {
-            self.begin(piece, cx);
-        }
+    fn begin_granted(&mut self, piece: u32, cx: &mut Cx<'_>) {
+        self.begin(piece, cx);
     }
 
     fn awaits_timer(&self, now: Instant) -> bool {

@@ -179,7 +179,7 @@ impl Parity {
         let legs = p.legs;
         p.flying = legs.count_ones() as u16;
         if self.planted.lock_left_early && std::mem::take(&mut p.claims) {
-            self.locks.leave(i, &mut self.ready);
+            self.locks.leave(i, &mut self.work.granted);
         }
         for leg in bits(legs) {
             self.place_part(i, leg, cx);
