@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// What is built and run.
-const TESTS: &str = "cargo test --workspace --quiet";
+const TESTS: &str = "cargo test --workspace --features nandu-live/tls --quiet";
 
 /// The test beside which cargo builds the module for Python.
 const BESIDE_MODULE: &str = "module";

@@ -77,13 +77,6 @@ pub fn all(options: &Options) -> ExitCode {
     // Its last part is one thread's work: it goes on beside the tests.
     let mut dist = steps.takes(RELEASED).then(|| release_build().spawn());
     steps.step("tests", || programs::check(options.require_tools));
-    steps.step("sessions with TLS", || {
-        let mut test = command("cargo test --workspace --features nandu-live/tls --test tls --quiet");
-        if options.require_tools {
-            test.env("NANDU_REQUIRE_TOOLS", "1");
-        }
-        run(test)
-    });
     steps.step(RELEASED, || {
         let build = dist.take().expect("it was begun for this step");
         match build.and_then(|mut build| build.wait()) {

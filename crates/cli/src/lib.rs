@@ -14,11 +14,13 @@ pub mod args;
 pub mod commands;
 pub mod console;
 pub mod explain;
+pub mod files;
 pub mod lifetime;
 mod memory;
 pub mod output;
 pub mod probe;
 pub mod report;
+mod sweep_text;
 pub mod table;
 
 use nandu_experiment::{

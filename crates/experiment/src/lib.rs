@@ -15,6 +15,7 @@ pub mod console;
 pub mod failure;
 pub mod format;
 pub mod mrc;
+pub mod numbers;
 pub mod open;
 pub mod parallel;
 pub mod plan;

@@ -2,7 +2,7 @@
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::replay::count;
+use crate::numbers::count;
 use nandu_base::registry::nearest;
 use nandu_base::units::parse_ratio;
 use nandu_base::{BadLines, ByteLen, Ratio, Registry};

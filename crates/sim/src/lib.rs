@@ -9,6 +9,7 @@
 
 pub mod block;
 pub mod builtin;
+mod charges;
 pub mod decimals;
 pub mod energy;
 pub mod engine;

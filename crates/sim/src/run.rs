@@ -1,10 +1,10 @@
 //! One run from start to end: build, open, replay, measure.
 
+use crate::charges::check_charges;
 use crate::engine::{Engine, build};
 use crate::metrics::Metrics;
 use crate::replay::{CAP_DEFAULT, Extension, Go, Host, Length, Pace, Progress, Source, replay};
 use crate::result::{Provenance, RunResult, WorkloadProvenance, change_result, result};
-use crate::verify::check_charges;
 use nandu_base::{Content, Instant, OpenError, OpenOptions, Precondition, Ratio};
 use nandu_stack::{BuildOptions, Stack, StackError};
 use nandu_trace::{Arrival, Requests};

@@ -11,7 +11,7 @@ pub use sweep::SweepArgs;
 pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, MrcArgs, ReadArgs, TraceCommand, WriteArgs};
 pub use values::BadLinesArg;
 
-use crate::output::Kind;
+use crate::files::Kind;
 use crate::replay::{Load, Replay};
 use crate::source::{GenSetting, WarmUp};
 use advise::ADVISE_EXAMPLES;

@@ -7,8 +7,9 @@ pub(super) use nandu_base::units::parse_span;
 use nandu_base::{ByteLen, Span};
 use nandu_experiment::mrc::Policy;
 pub(super) use nandu_experiment::mrc::sample;
-use nandu_experiment::replay::count;
-pub(super) use nandu_experiment::replay::{columns, precondition, rate, repeats, some, time_scale};
+use nandu_experiment::numbers::count;
+pub(super) use nandu_experiment::numbers::some;
+pub(super) use nandu_experiment::replay::{columns, precondition, rate, repeats, time_scale};
 use nandu_trace::BadLines;
 use nandu_trace::fit::Fit;
 

@@ -3,6 +3,7 @@
 use crate::args::AssembleArgs;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::files;
 use crate::output;
 use nandu_live::examine::{Examined, Set, examine, placed, sets, stack_of};
 use std::fs::OpenOptions;
@@ -61,7 +62,7 @@ fn chosen<'a>(sets: &'a [Set], wanted: Option<&str>) -> Result<&'a Set, Failure>
 
 /// Writes a stack file where nothing is yet.
 pub(super) fn put(path: &Path, text: &str) -> Result<(), Failure> {
-    output::check_writable(path)?;
+    files::check_writable(path)?;
     let opened = OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = opened.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Failure::input(format!(

@@ -1,10 +1,12 @@
 //! `nandu compare`: several stacks, the same requests, side by side.
 
+use super::give_json;
 use crate::args::CompareArgs;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::files::{self, Kind};
 use crate::format::{per_second, percent, short_hash, thousandths, time};
-use crate::output::{self, Kind};
+use crate::output;
 use crate::parallel;
 use crate::plan::Plan;
 use crate::race::{self, Race, open_all, turns, warn_all};
@@ -28,7 +30,7 @@ pub fn compare(args: &CompareArgs, console: Console) -> Result<(), Failure> {
     let mut stacks = open_all(&args.stacks, &args.stack.set, registry)?;
     let outputs: Vec<(&Path, Kind)> = args.out.files().collect();
     let inputs: Vec<PathBuf> = stacks.iter().flat_map(|stack| stack.inputs(&replay)).collect();
-    output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.out.force)?;
+    files::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.out.force)?;
     for stack in &stacks {
         stack.remarks().iter().for_each(|line| console.note(format!("{}: {line}", stack.label)));
     }
@@ -69,10 +71,10 @@ pub fn compare(args: &CompareArgs, console: Console) -> Result<(), Failure> {
         names.iter().map(String::as_str).zip(races.iter().map(Vec::as_slice)).collect();
     warn_all(&named, console);
     match &races[..] {
-        [one] => output::give_json(&args.out, &Race::of(one), console)?,
+        [one] => give_json(&args.out, &Race::of(one), console)?,
         all => {
             let races = all.iter().map(|rows| Race::of(rows)).collect();
-            output::give_json(&args.out, &Races { schema: SCHEMA, races }, console)?;
+            give_json(&args.out, &Races { schema: SCHEMA, races }, console)?;
         }
     }
     if let Some(path) = &args.out.report {

@@ -11,8 +11,9 @@ use crate::args::DemoArgs;
 use crate::commands::compare::{load_line, table, verdicts};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::files::{self, Kind};
 use crate::open::{Opened, open};
-use crate::output::{self, Kind};
+use crate::output;
 use crate::parallel;
 use crate::plan::{Common, Plan, extended, plan};
 use crate::race::{Race, race, warn};
@@ -46,7 +47,7 @@ const REQUESTS: u64 = 100_000;
 
 /// Races the built-in examples and writes a page with plots.
 pub fn demo(args: &DemoArgs, console: Console) -> Result<(), Failure> {
-    output::allow(&[(&args.report, Kind::Page)], &[], args.force)?;
+    files::allow(&[(&args.report, Kind::Page)], &[], args.force)?;
     let plans = plans(args.seed)?;
     let rows = race(&plans, parallel::cores(), true, console)?;
     report::write(&args.report, "nandu demo", &rows)?;

@@ -4,11 +4,13 @@
 //! by their name (`label`, `name`, `settings`, the steps of a sweep's point), not by their place. What a run did over time, and its
 //! histogram, are left out. Figures come first that people ask for first; the others by how much they changed.
 
+use super::give_json;
 use crate::args::DiffArgs;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::files::{self, Kind};
 use crate::format::{bandwidth, count, energy, plural, short_hash, size, time, times, words};
-use crate::output::{self, Kind};
+use crate::output;
 use crate::report::{page, svg::escape, tables};
 use crate::table::Table;
 use nandu_sim::result::SCHEMA;
@@ -83,7 +85,7 @@ struct Record<'a> {
 /// Compares two results.
 pub fn diff(args: &DiffArgs, console: Console) -> Result<(), Failure> {
     let outputs: Vec<(&Path, Kind)> = args.out.files().collect();
-    output::allow(&outputs, &[&args.before, &args.after], args.out.force)?;
+    files::allow(&outputs, &[&args.before, &args.after], args.out.force)?;
     let ((before, from), (after, to)) = (leaves(&args.before)?, leaves(&args.after)?);
     if from != to {
         let message = format!(
@@ -120,7 +122,7 @@ pub fn diff(args: &DiffArgs, console: Console) -> Result<(), Failure> {
     figures.sort_by(|a, b| rank(a).total_cmp(&rank(b)).then_with(|| a.figure.cmp(&b.figure)));
     let total = figures.len();
     let record = Record { schema: SCHEMA, origins: &origins, figures: &figures, same };
-    output::give_json(&args.out, &record, console)?;
+    give_json(&args.out, &record, console)?;
     if !args.all {
         let of_all: BTreeMap<String, _> =
             figures.iter().map(|c| (c.figure.clone(), (c.before.clone(), c.after.clone()))).collect();
@@ -135,7 +137,7 @@ pub fn diff(args: &DiffArgs, console: Console) -> Result<(), Failure> {
     }
     if let Some(path) = &args.out.report {
         let page = page_of(args, &origins, &figures, (total, same));
-        output::write_file(path, |out| {
+        files::write_file(path, |out| {
             out.write_all(page.as_bytes()).map_err(|e| Failure::unwritable(path, &e))
         })?;
         console.note(format!("report written to {}", path.display()));

@@ -22,9 +22,11 @@ pub(crate) mod sweep;
 mod trace;
 mod verify;
 
-use crate::args::{Cli, Command};
-use crate::console::console;
+use crate::args::{Cli, Command, OutArgs};
+use crate::console::{Console, console};
 use crate::failure::Failure;
+use crate::{files, output};
+use serde::Serialize;
 
 /// Does what the command line asks. Returns the exit code: not 0 only where a command passes on that of another.
 pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
@@ -57,4 +59,22 @@ pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Serve(args) => return serve::serve(args, cli.quiet),
     }
     .map(|()| 0)
+}
+
+/// Writes `value` as JSON to wherever the options want it: to stdout, to a file, to both.
+fn give_json(out: &OutArgs, value: &impl Serialize, console: Console) -> Result<(), Failure> {
+    if !out.wants_json() {
+        return Ok(());
+    }
+    let text = output::json(value)?;
+    if out.json {
+        output::print_as_it_is(&text)?;
+    }
+    if let Some(path) = &out.export_json {
+        files::write_file(path, |file| {
+            file.write_all(text.as_bytes()).map_err(|e| Failure::unwritable(path, &e))
+        })?;
+        console.note(format!("JSON written to {}", path.display()));
+    }
+    Ok(())
 }

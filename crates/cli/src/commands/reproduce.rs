@@ -1,10 +1,12 @@
 //! `nandu reproduce`: the claims of a paper, measured.
 
+use super::give_json;
 use crate::args::ReproduceArgs;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::files::{self, Kind};
 use crate::format::three;
-use crate::output::{self, Kind};
+use crate::output;
 use crate::parallel;
 use crate::reproduce::expected::ClaimKind;
 use crate::reproduce::record::{Counts, Form, Record};
@@ -19,7 +21,7 @@ use std::path::Path;
 pub fn reproduce(args: &ReproduceArgs, console: Console) -> Result<(), Failure> {
     let recorded: Vec<&Path> = args.trace.iter().map(|(_, file)| Path::new(file)).collect();
     let outputs: Vec<(&Path, Kind)> = args.out.files().collect();
-    output::allow(&outputs, &recorded, args.out.force)?;
+    files::allow(&outputs, &recorded, args.out.force)?;
     let papers: Vec<&Paper> = match &args.paper {
         Some(name) => vec![reproduce::paper(name)?],
         None => PAPERS.iter().collect(),
@@ -43,7 +45,7 @@ pub fn reproduce(args: &ReproduceArgs, console: Console) -> Result<(), Failure> 
             output::print(&text(r))?;
         }
     }
-    output::give_json(&args.out, &done.iter().map(|r| Record::of(r, form)).collect::<Vec<_>>(), console)?;
+    give_json(&args.out, &done.iter().map(|r| Record::of(r, form)).collect::<Vec<_>>(), console)?;
     if let Some(path) = &args.out.report {
         crate::report::reproduction::write(path, &done)?;
         console.note(format!("report written to {}", path.display()));

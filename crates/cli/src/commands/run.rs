@@ -1,9 +1,11 @@
 //! `nandu run`: one stack, and where the time went.
 
+use super::give_json;
 use crate::args::RunArgs;
 use crate::console::Console;
 use crate::explain::{self, WithSlowest};
 use crate::failure::Failure;
+use crate::files;
 use crate::format::{
     bandwidth, count, per_second, percent, plural, shares, short_hash, signed_percent, size, thousandths,
     three, time, words, years,
@@ -32,7 +34,7 @@ pub fn run(args: &RunArgs, console: Console) -> Result<(), Failure> {
     let mut outputs = explain::outputs(&args.explain);
     outputs.extend(args.out.files());
     let inputs = opened.inputs(&replay);
-    output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.out.force)?;
+    files::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.out.force)?;
     opened.remarks().into_iter().for_each(|line| console.note(line));
     let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition, registry, console };
     let mut plans = plan(vec![opened], &replay, common)?;
@@ -62,8 +64,8 @@ pub fn run(args: &RunArgs, console: Console) -> Result<(), Failure> {
         }
     }
     match args.explain.slowest {
-        Some(_) => output::give_json(&args.out, &WithSlowest::of(&row.result, &slowest), console)?,
-        None => output::give_json(&args.out, &row.result, console)?,
+        Some(_) => give_json(&args.out, &WithSlowest::of(&row.result, &slowest), console)?,
+        None => give_json(&args.out, &row.result, console)?,
     }
     warn(&rows, console);
     if let Some(path) = &args.out.report {

@@ -4,8 +4,9 @@ use crate::args::{ConvertArgs, GenerateArgs, InfoArgs, TraceCommand, WriteArgs};
 use crate::commands::mrc::mrc;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::files::{self, Kind};
 use crate::format::{count, plural, short_hash, size, three, time};
-use crate::output::{self, Kind};
+use crate::output;
 use crate::replay::file_of_columns;
 use crate::source;
 use crate::table::Table;
@@ -156,7 +157,7 @@ fn convert(args: &ConvertArgs, console: Console) -> Result<(), Failure> {
     let format = output_format(&args.output, args.write.to.as_deref())?;
     let columns = args.read.columns.as_ref().and_then(file_of_columns);
     let inputs: Vec<&Path> = columns.iter().map(PathBuf::as_path).chain([Path::new(&args.input)]).collect();
-    output::allow(&[(&args.output, Kind::Trace)], &inputs, args.write.force)?;
+    files::allow(&[(&args.output, Kind::Trace)], &inputs, args.write.force)?;
     let trace = source::requests(&args.read.wanted(&args.input), crate::registry(), console)?;
     let method = match args.fit.as_deref() {
         Some("compact") => Some(Fit::Compact),
@@ -184,7 +185,7 @@ fn generate(args: &GenerateArgs, console: Console) -> Result<(), Failure> {
             .with_help("`nandu list generators` shows them"));
     }
     let format = output_format(&args.output, args.write.to.as_deref())?;
-    output::allow(&[(&args.output, Kind::Trace)], &[], args.write.force)?;
+    files::allow(&[(&args.output, Kind::Trace)], &[], args.write.force)?;
     let trace = source::requests(&args.read.wanted(&args.name), crate::registry(), console)?;
     save(&trace, format, &args.output, &args.write, console)
 }
@@ -219,7 +220,7 @@ fn save(
     let unsupported = if args.drop { Unsupported::Drop } else { Unsupported::Stop };
     let zstd = path.extension().is_some_and(|e| e == "zst");
     let waiting = console.waiting(format!("writing {}", path.display()));
-    let report: WriteReport = output::write_file(path, |out| {
+    let report: WriteReport = files::write_file(path, |out| {
         if !zstd {
             return write_to(trace, format, out, unsupported);
         }

@@ -3,8 +3,9 @@
 use crate::args::VerifyArgs;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::files::{self, Kind};
 use crate::format::{count, plural, time};
-use crate::output::{self, Kind};
+use crate::output;
 use crate::table::Table;
 use nandu_experiment::verify::{record, shape, where_shown};
 use nandu_sim::verify::{self, CASE_TEXT, Case, ShrinkError, VerifyOptions, VerifyReport};
@@ -25,7 +26,7 @@ pub fn verify(args: &VerifyArgs, console: Console) -> Result<(), Failure> {
         if args.inject_bug.as_deref() == Some("all") {
             return Err(Failure::input("--shrink makes one case smaller: name one bug with --inject-bug"));
         }
-        output::allow(&[(path, Kind::Case)], &[], args.force)?;
+        files::allow(&[(path, Kind::Case)], &[], args.force)?;
     }
     if args.print_requests && args.seeds != 1 {
         return Err(Failure::input("--print-requests goes with one seed: --first-seed N --seeds 1"));
@@ -131,7 +132,7 @@ fn shrink<'a>(
         )),
         other => other.into(),
     })?;
-    output::write_file(path, |out| {
+    files::write_file(path, |out| {
         out.write_all(shrunk.case.to_text().as_bytes()).map_err(|e| Failure::unwritable(path, &e))
     })?;
     Ok(Written { path, seed: failure.seed, requests_before: case.requests(), shrunk })

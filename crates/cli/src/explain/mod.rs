@@ -10,8 +10,8 @@ pub mod timeline;
 use crate::args::ExplainArgs;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::files::{self, Kind};
 use crate::format::{count, size, time, words};
-use crate::output::{self, Kind};
 use crate::plan::Plan;
 use crate::table::Table;
 use crate::verdict::{self, Row};
@@ -128,7 +128,7 @@ pub fn explain(
     };
     let done = match &args.request_log {
         Some(path) => {
-            output::write_file(path, |out| run(plan, args, (window, turn), Some(out), sampled, console))?
+            files::write_file(path, |out| run(plan, args, (window, turn), Some(out), sampled, console))?
         }
         None => run(plan, args, (window, turn), None, sampled, console)?,
     };
@@ -136,7 +136,7 @@ pub fn explain(
         console.note(format!("requests written to {}", path.display()));
     }
     if let (Some(path), Some(picture)) = (&args.timeline, &done.picture) {
-        output::write_file(path, |out| {
+        files::write_file(path, |out| {
             picture.write(&done.devices, out).map_err(|e| Failure::unwritable(path, &e))
         })?;
         tell(picture, &done.devices, path, console);

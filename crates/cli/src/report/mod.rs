@@ -18,12 +18,12 @@ pub mod tables;
 mod tenants;
 
 use crate::failure::Failure;
-use crate::output;
+use crate::files;
 use crate::verdict::Row;
 use std::path::Path;
 
 /// Writes the report of `rows` to `path`.
 pub fn write(path: &Path, title: &str, rows: &[Row]) -> Result<(), Failure> {
     let page = page::page(title, rows);
-    output::write_file(path, |out| out.write_all(page.as_bytes()).map_err(|e| Failure::unwritable(path, &e)))
+    files::write_file(path, |out| out.write_all(page.as_bytes()).map_err(|e| Failure::unwritable(path, &e)))
 }

@@ -1,8 +1,8 @@
 //! The page of a reproduction: the claims in a table, the figures of the paper drawn again.
 
 use crate::failure::Failure;
+use crate::files;
 use crate::format::{count, three};
-use crate::output;
 use crate::report::chart::{Axis, Chart, legend, series, short};
 use crate::report::page::frame;
 use crate::report::scale::Scale;
@@ -15,7 +15,7 @@ use std::path::Path;
 pub fn write(path: &Path, done: &[Reproduction]) -> Result<(), Failure> {
     let body: String = done.iter().map(paper).collect();
     let page = frame("nandu reproduce", &body);
-    output::write_file(path, |out| out.write_all(page.as_bytes()).map_err(|e| Failure::unwritable(path, &e)))
+    files::write_file(path, |out| out.write_all(page.as_bytes()).map_err(|e| Failure::unwritable(path, &e)))
 }
 
 fn paper(r: &Reproduction) -> String {

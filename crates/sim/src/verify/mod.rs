@@ -38,7 +38,6 @@ pub use digest::Digest;
 pub use draw::{Drive, Family, Legs, Shape};
 pub use host::{Verified, VerifiedError, run_verified};
 pub use plan::{Draws, Plan};
-pub(crate) use watch::check_charges;
 
 pub use divide::divide;
 

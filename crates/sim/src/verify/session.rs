@@ -17,7 +17,8 @@ use super::case::{Case, Close, Ground, Step, Tear, What, When};
 use super::judge::Judge;
 use super::oracle::{Asked, Oracle};
 use super::plan::Plan;
-use super::watch::{Watch, check_charges, redundancy};
+use super::watch::{Watch, redundancy};
+use crate::charges::check_charges;
 use crate::engine::{Engine, Media, Submission};
 use nandu_base::{
     ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenOptions, Payload, Rng, Span,

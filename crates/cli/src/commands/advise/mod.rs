@@ -7,7 +7,8 @@ use crate::UNMET;
 use crate::args::AdviseArgs;
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::output::{self, Kind};
+use crate::files::{self, Kind};
+use crate::output;
 use crate::parallel;
 use crate::replay::{Replay, file_of_columns};
 use crate::source::generator;
@@ -23,7 +24,7 @@ pub fn advise(args: &AdviseArgs, console: Console) -> Result<u8, Failure> {
     let columns = args.read.columns.as_ref().and_then(file_of_columns);
     let read = files.chain(&args.stack).map(PathBuf::from).chain(args.cost.clone()).chain(columns);
     let inputs: Vec<PathBuf> = read.collect();
-    output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.force)?;
+    files::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.force)?;
     let asked = asked(args);
     let advisor = Advisor::prepare(&asked, crate::registry(), console)?;
     let found = advisor.find()?;
@@ -35,7 +36,7 @@ pub fn advise(args: &AdviseArgs, console: Console) -> Result<u8, Failure> {
     }
     advice.cautions().iter().for_each(|caution| caution.say(console));
     let written = |path: &Path, text: &str| {
-        output::write_file(path, |out| {
+        files::write_file(path, |out| {
             out.write_all(text.as_bytes()).map_err(|e| Failure::unwritable(path, &e))
         })
     };

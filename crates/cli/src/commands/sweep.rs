@@ -2,17 +2,17 @@
 //!
 //! [`nandu_experiment::sweep`] makes it ready, [`nandu_sweep`] is the engine, and [`text`] what is said.
 
-pub(crate) mod text;
-
 use crate::args::SweepArgs;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::files::{self, Kind};
 use crate::format::{count, plural, size};
-use crate::output::{self, Kind};
+use crate::output;
 use crate::parallel;
 use crate::replay::{Load, Replay};
 use crate::report::front;
 use crate::source;
+use crate::sweep_text as text;
 use crate::table::Table;
 use nandu_base::{ByteLen, Span};
 use nandu_experiment::sweep::{Asked, Prepared, Question, damaged, program};
@@ -78,7 +78,7 @@ fn prepare(args: &SweepArgs, console: Console) -> Result<Prepared, Failure> {
     let outputs = outputs(args);
     let outputs: Vec<(&Path, Kind)> = outputs.iter().map(|(path, kind)| (path.as_path(), *kind)).collect();
     let inputs = question.inputs();
-    output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.force)?;
+    files::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.force)?;
     question.prepare(crate::registry(), console)
 }
 
@@ -96,7 +96,7 @@ fn take_up(args: &SweepArgs, bench: &mut Bench<'_>, console: Console) -> Result<
         } else if !args.dry_run {
             let (own, lines) = bench.resume(folder, &program)?;
             damaged(folder, lines, console);
-            output::remove_parts(folder, &WITHIN.map(|(name, _)| name))?;
+            files::remove_parts(folder, &WITHIN.map(|(name, _)| name))?;
             journal = Some(own);
         }
     }
@@ -208,7 +208,7 @@ fn say(args: &SweepArgs, prepared: &Prepared, outcome: &Outcome, console: Consol
         write(&path, page().as_bytes(), console)?;
     }
     for path in [args.parquet.clone(), within("points.parquet")].into_iter().flatten() {
-        output::write_file(&path, |out| {
+        files::write_file(&path, |out| {
             table::write(outcome, out).map_err(|e| Failure::unwritable(&path, &e))
         })?;
         console.note(format!("points written to {}", path.display()));
@@ -229,7 +229,7 @@ fn say(args: &SweepArgs, prepared: &Prepared, outcome: &Outcome, console: Consol
 }
 
 fn write(path: &Path, bytes: &[u8], console: Console) -> Result<(), Failure> {
-    output::write_file(path, |out| out.write_all(bytes).map_err(|e| Failure::unwritable(path, &e)))?;
+    files::write_file(path, |out| out.write_all(bytes).map_err(|e| Failure::unwritable(path, &e)))?;
     console.note(format!("{} written", path.display()));
     Ok(())
 }
