@@ -36,6 +36,8 @@ const HELP: &str = "\
 cargo xtask test  [--require tools] [--quick] [--only WORD]
                                                 everything that must hold before a push
 cargo xtask bench [--gate]                      the speed goals, measured
+cargo xtask peers [--rounds N] [--seconds N] [--only WORD]
+                                                the server beside nbdkit and qemu-nbd, and layers beside what lies below them
 cargo xtask docs  [--update] [--no-build] [--reference | FILE...]
                                                 the documented commands, and the pages made from the registry, alone
 cargo xtask results [--no-build] [--index] [PAPER...]
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
         ["python"] => steps::alone("python", python::whole),
         ["words"] => steps::alone("words", words::check),
         ["advisories"] => steps::alone("advisories", packages::advisories),
+        ["peers", words @ ..] => bench::peers::run_words(words).unwrap_or_else(|word| usage(&word)),
         ["bench"] => bench::bench(false),
         ["bench", "--gate"] => bench::bench(true),
         [] | ["help" | "--help" | "-h"] => {

@@ -6,6 +6,7 @@
 //! is used.
 
 mod first;
+pub mod peers;
 mod tenants;
 
 use crate::steps::{End, release_build, released, root, run, target_dir, traces};
