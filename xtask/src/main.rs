@@ -36,7 +36,7 @@ const HELP: &str = "\
 cargo xtask test  [--require tools] [--quick] [--only WORD]
                                                 everything that must hold before a push
 cargo xtask bench [--gate]                      the speed goals, measured
-cargo xtask peers [--rounds N] [--seconds N] [--only WORD]
+cargo xtask peers [--no-build] [--rounds N] [--seconds N] [--only WORD]
                                                 the server beside nbdkit and qemu-nbd, and layers beside what lies below them
 cargo xtask docs  [--update] [--no-build] [--reference | FILE...]
                                                 the documented commands, and the pages made from the registry, alone

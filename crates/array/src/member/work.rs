@@ -143,7 +143,8 @@ pub(crate) trait Worker {
             self.work_off(job, cx);
             assert!(
                 cx.effects.len() == effects && self.work().is_empty(),
-                "work_is_announced: {job:?} was ready, and no event had said so"
+                "work_is_announced: {job:?} was ready, and no event had said so: {:?}",
+                &cx.effects[effects..]
             );
         }
     }

@@ -155,6 +155,10 @@ impl Mirror {
             let n = self.legs[leg].dirty;
             self.legs[leg].unlist = Some(n);
             self.want_flush(leg, n, cx);
+            if self.legs[leg].flushed(n) {
+                // It was flushed while the copy went on to another leg.
+                self.work.add(Ready::Copies);
+            }
         }
     }
 

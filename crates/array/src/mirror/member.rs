@@ -11,6 +11,7 @@ use super::leg::{Leg, Place};
 use super::op::{Kind, Part, Parts};
 use super::open::OpenStep;
 use super::region_map::{Bits, D, L};
+use super::work::Ready;
 use super::{CLEAR, DELAYED, EXPOSE, HEDGE, Legs, Mirror, Phase, REST, RESYNC, SCRUB, STALL, WAIT, each};
 use crate::member::set::{Roster, Set};
 use crate::scrub::Course;
@@ -146,6 +147,10 @@ impl Set for Mirror {
     fn leave(&mut self, leg: usize, cx: &mut Cx<'_>) {
         self.roster[leg].goes();
         if !self.legs[leg].is_in() {
+            if self.opened_after_join {
+                // It was to join: there is no new set without it.
+                self.work.add(Ready::Records);
+            }
             return;
         }
         self.stir();

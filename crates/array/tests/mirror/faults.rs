@@ -1,8 +1,8 @@
 //! Stories of legs that fail what they are asked.
 
-use crate::harness::PLAIN;
+use crate::harness::{CREATE, PLAIN};
 use crate::scenarios::{made, ok, quiet, refusal, superblock, until_pair, written};
-use crate::world::{A, B, Setup};
+use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::ReadPolicy;
 use nandu_base::{ByteLen, ErrorKind, Op, Span};
 
@@ -279,6 +279,29 @@ fn a_new_mirror_waits_for_both_legs() {
     let mut w = made(setup);
     until_pair(&mut w);
     assert_eq!(w.wrong, None);
+}
+
+/// The second leg of a new mirror of three goes and comes back while the third one joins and hangs. The third one waits then, and goes: the
+/// start ends with it, and not with what it still has to answer (verify, mirror-of-three, seed 1040).
+#[test]
+fn a_new_mirror_does_not_wait_for_a_leg_that_has_gone() {
+    let mut ended_at_once = 0;
+    for n in 1..60 {
+        for more in 0..6 {
+            let mut w = World::new(Setup::small(7).three());
+            w.boot(CREATE);
+            (0..n).for_each(|_| _ = w.step());
+            w.freeze(2, Span::from_secs(3600));
+            (0..more).for_each(|_| _ = w.step());
+            w.lose(1);
+            w.back(1);
+            w.pass(Span::from_secs(1));
+            let waits = w.opened().is_none();
+            w.lose(2);
+            ended_at_once += u32::from(waits && matches!(w.opened(), Some(Err(_))));
+        }
+    }
+    assert!(ended_at_once > 0, "the third leg never waited");
 }
 
 /// Reads by machines above went into their own buffers and were not begun anew, so that they hung as long as the leg did.

@@ -25,7 +25,7 @@ impl Session<'_> {
         let engine = Engine::new(self.rebuilt(), media, Content::Stamps, judge, at + Span::from_ms(1));
         let engine = std::mem::replace(&mut self.engine, engine);
         let (watch, spaces, since) = (self.watch.clone(), self.spaces.clone(), self.since);
-        let before = (self.tally, self.quiet_for, self.answers);
+        let before = (self.tally, self.quiet_for, self.answers, self.wipe);
         self.watch.restart();
         (self.quiet_for, self.answers) = (0, self.engine.sink().answers);
         let found = self.start(&mut u64::MAX.clone()).and_then(|started| match started {
@@ -33,7 +33,8 @@ impl Session<'_> {
             false => Ok(()),
         });
         (self.engine, self.watch, self.spaces, self.since) = (engine, watch, spaces, since);
-        (self.tally, self.quiet_for, self.answers) = before;
+        // What the start of the copy had to be told is no word to the next start of the original.
+        (self.tally, self.quiet_for, self.answers, self.wipe) = before;
         self.tally.peeks += 1;
         found.map_err(|broken| Broken {
             what: format!("{}; after a power cut at {} ns beside the run", broken.what, at.0),
