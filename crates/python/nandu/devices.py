@@ -1115,13 +1115,19 @@ class SsdWear(Options):
     """Share of the blocks that are bad from the factory. Default 0; at most 0.1."""
     free_block_order: Literal["fifo", "least-worn"] | None = None
     """Which erased block is used next. Default "fifo"."""
+    kind: Literal["threshold", "sw-leveler"] | None = None
+    """Which block is cleared for its wear."""
     serial: int | None = None
     """Which drive of its make it is: with its name it decides which blocks are bad, and how much each block stands. Not the
     seed of a run: a drive has the same blocks after every start. Default 0."""
+    set_bits: int | None = None
+    """How many blocks share a flag, as a power of two. Default 0; at most 8."""
     static_wl_interval: int | None = None
     """Of so many blocks that are cleared, one may be cleared for its wear, once as many pages as it has were gained. Default 16; at least 1."""
     static_wl_threshold: int | None = None
     """Cold data is moved when the erases of two blocks of a plane differ by more than this. Default: a twentieth of the endurance; 0 for never."""
+    unevenness: int | None = None
+    """Erases for each set of blocks that was erased at all, from which on one that was not is cleared. Default 100; at least 1."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -188,6 +188,7 @@ fn place_of(family: &str) -> Option<Place> {
         }),
         "mapping" => ("ssd", "mapping", itself),
         "victim" => ("ssd", "gc", itself),
+        "levelling" => ("ssd", "wear", itself),
         "isolation" => ("ssd", "isolation", itself),
         "scheduler" => ("queue", "scheduler", itself),
         "promotion" => ("hybrid", "promote", itself),

@@ -356,14 +356,36 @@ impl Draft<'_> {
         Some(SlcDraft { profile, blocks, options: format!("{{ {options} }}") })
     }
 
+    /// The policy of wear levelling: by threshold with these options, or another one. A generator of its own: what else a seed draws stays as it was.
+    pub(super) fn levelling(&self, threshold: String) -> String {
+        let named = |name: &str, options: &str| match options {
+            "" => format!("kind = \"{name}\""),
+            options => format!("kind = \"{name}\", {options}"),
+        };
+        if let Some((name, options)) = self.added("levelling") {
+            return named(name, options);
+        }
+        let mut own = self.rng.fork(62);
+        let others = nandu_ftl::wear::POLICIES.iter().filter(|policy| policy.name != "threshold");
+        let others: Vec<(&str, &str)> =
+            others.flat_map(|policy| policy.draws.iter().map(|&draw| (policy.name, draw))).collect();
+        match own.below(4) {
+            0 => {
+                let (name, options) = *own.pick(&others);
+                named(name, options)
+            }
+            _ => threshold,
+        }
+    }
+
     /// How its blocks wear.
     pub(super) fn wear(&mut self) {
         let mut rng = self.rng.fork(8);
         let order = *rng.pick(&["fifo", "least-worn"]);
         let (spread, every) = (rng.below(4), rng.between(1, 4));
-        let mut wear = format!(
-            "free_block_order = \"{order}\", static_wl_threshold = {spread}, static_wl_interval = {every}"
-        );
+        let levelling =
+            self.levelling(format!("static_wl_threshold = {spread}, static_wl_interval = {every}"));
+        let mut wear = format!("free_block_order = \"{order}\", {levelling}");
         if rng.below(4) == 0 {
             wear += ", factory_bad = \"1/20\"";
         }

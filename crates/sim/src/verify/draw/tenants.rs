@@ -148,10 +148,10 @@ impl Draft<'_> {
             self.put("slc_cache", &slc.options);
         }
         let (order, spread) = (*rng.pick(&["fifo", "least-worn"]), rng.below(4));
-        let mut wear = format!(
-            "free_block_order = \"{order}\", static_wl_threshold = {spread}, static_wl_interval = {}",
-            rng.between(1, 4)
-        );
+        let every = rng.between(1, 4);
+        let levelling =
+            self.levelling(format!("static_wl_threshold = {spread}, static_wl_interval = {every}"));
+        let mut wear = format!("free_block_order = \"{order}\", {levelling}");
         wear += &wear_of_tenants(rng.fork(23));
         self.put("wear", format!("{{ {wear} }}"));
         if rng.below(2) == 0 && (!is_dealt || rng.fork(24).below(2) == 0) {
