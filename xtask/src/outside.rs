@@ -13,12 +13,13 @@ use std::process::Command;
 const MANIFEST: &str = "examples/own-policies/Cargo.toml";
 
 /// What is typed, and a word of what is printed.
-const COMMANDS: [(&str, &str); 16] = [
+const COMMANDS: [(&str, &str); 17] = [
     ("list 2q", "Johnson and Shasha"),
     ("list newest-first", "(default 1; 1 to 1000)"),
     ("list policies", "lottery"),
     ("list clock", "gc_batch"),
     ("list even", "isolation"),
+    ("list rotate", "levelling"),
     ("run STACK --json", "\"queue\""),
     ("compare a=STACK b=STACK", "read p99"),
     (

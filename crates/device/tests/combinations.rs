@@ -131,6 +131,9 @@ const FEATURES: &[Feature] = &[
         "wear.static_wl_threshold = 1\nwear.static_wl_interval = 1\n",
         |seen| seen.of("wl_blocks_relocated") > 0,
     ),
+    feature("sw-leveler", "levelling", "wear.kind = \"sw-leveler\"\nwear.unevenness = 1\n", |seen| {
+        seen.of("wl_blocks_relocated") > 0
+    }),
     feature(
         "buffer",
         "buffer",

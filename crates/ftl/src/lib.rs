@@ -21,6 +21,7 @@ pub mod plan;
 pub mod shuffle;
 pub mod trim_journal;
 pub mod units;
+pub mod wear;
 
 pub use address::{BlockId, Layout, Lpn, Ppn};
 pub use blocks::{BlockTable, Cursor, FreeOrder, Plane, SlcRules, WearRules};

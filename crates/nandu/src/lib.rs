@@ -282,6 +282,70 @@ pub mod victim {
     pub use nandu_ftl::gc::{AnyVictim, GcPolicy, PlaneView, VictimConfig, VictimOptions, Victims, policy};
 }
 
+/// Wear levelling: which block of an SSD is cleared for its wear.
+///
+/// The first one that may be moved, whenever that is paid for:
+///
+/// ```
+/// use nandu::levelling::{LevellingOptions, WearPolicy, WearView, policy};
+///
+/// /// Its options: none.
+/// #[nandu::options(crate = nandu)]
+/// #[derive(Clone, Debug)]
+/// struct Options {}
+///
+/// impl nandu::Declared for Options {
+///     const NAME: &'static str = "first";
+///     const SUMMARY: &'static str = "The first block that may be moved.";
+///     const SOURCE: &'static str = "";
+/// }
+///
+/// impl LevellingOptions for Options {
+///     type Policy = First;
+///     fn build(&self, _pools: u32, _endurance: u32) -> First {
+///         First
+///     }
+/// }
+///
+/// struct First;
+///
+/// impl WearPolicy for First {
+///     fn is_due(&mut self, _pool: u32, is_paid: bool) -> bool {
+///         is_paid
+///     }
+///     fn victim(&mut self, view: WearView<'_>) -> Option<usize> {
+///         (0..view.blocks.len()).find(|&place| view.may_move(place))
+///     }
+/// }
+///
+/// let registry = nandu::builtin().with(policy::<Options>());
+/// let stack = r#"
+/// [export.data]
+/// device = "ssd"
+///
+/// [device.ssd]
+/// kind = "ssd"
+/// profile = "mlc-2009"
+/// capacity = "32 MiB"
+/// channels = 1
+/// chips_per_channel = 1
+/// spare_factor = 0.2
+/// wear = { kind = "first" }
+/// "#;
+/// let experiment = nandu::Experiment::with(&registry, stack)?
+///     .generate("uniform", &serde_json::json!({ "requests": 5000, "space": "32 MiB", "write": "1/1" }))
+///     .precondition(nandu::Precondition::Filled);
+/// let by_threshold = experiment.clone().set("device.ssd.wear.kind", "threshold")?.run()?;
+/// assert!(experiment.run()?.waf_thousandths > by_threshold.waf_thousandths, "who moves a block whenever that is paid for moves more pages");
+/// # Ok::<(), nandu::Failure>(())
+/// ```
+pub mod levelling {
+    pub use nandu_ftl::wear::{
+        AnyLevelling, LevellingConfig, LevellingOptions, Levellings, Standing, WearPolicy, WearView, Worn,
+        policy,
+    };
+}
+
 /// Isolation: what each tenant of a drive has for itself, and who lends to whom.
 ///
 /// Everybody has as many units as anybody:

@@ -1115,13 +1115,19 @@ class SsdWear(Options):
     """Share of the blocks that are bad from the factory. Default 0; at most 0.1."""
     free_block_order: Literal["fifo", "least-worn"] | None = None
     """Which erased block is used next. Default "fifo"."""
+    kind: Literal["threshold", "sw-leveler"] | None = None
+    """Which block is cleared for its wear."""
     serial: int | None = None
     """Which drive of its make it is: with its name it decides which blocks are bad, and how much each block stands. Not the
     seed of a run: a drive has the same blocks after every start. Default 0."""
+    set_bits: int | None = None
+    """How many blocks share a flag, as a power of two. Default 0; at most 8."""
     static_wl_interval: int | None = None
     """Of so many blocks that are cleared, one may be cleared for its wear, once as many pages as it has were gained. Default 16; at least 1."""
     static_wl_threshold: int | None = None
     """Cold data is moved when the erases of two blocks of a plane differ by more than this. Default: a twentieth of the endurance; 0 for never."""
+    unevenness: int | None = None
+    """Erases for each set of blocks that was erased at all, from which on one that was not is cleared. Default 100; at least 1."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -1313,11 +1319,11 @@ class Hdd(Device):
     """a hard disk: arm, spindle, track buffer, write cache, queue, power states. A hard disk."""
     _kind: ClassVar[str] = "hdd"
     cache_segment_size: int | str | None = None
-    """Size of a segment, instead of the drive's. From one sector to 64 MiB."""
+    """Size of a segment. Default: the drive's; 512 B to 64 MiB."""
     cache_segments: int | None = None
-    """Segments of the track buffer, instead of the drive's. 1 to 256."""
+    """Segments of the track buffer. Default: the drive's; 1 to 256."""
     capacity: int | str | None = None
-    """Bytes in use, from the outermost track on: a drive of which only a part is used. Default: the whole drive."""
+    """Bytes in use, from the outermost track on: a drive of which only a part is used. Default: the whole drive; a number of sectors from 4 KiB on."""
     description: str | None = None
     """What it is for."""
     disksim: str | None = None
@@ -1327,7 +1333,7 @@ class Hdd(Device):
     profile: str | None = None
     """The drive: a profile of `nandu list profiles`. Give this or `disksim`."""
     queue_depth: int | None = None
-    """Requests that the rule sees at once, 1 to 256. Default: the drive's."""
+    """Requests that the rule sees at once. Default: the drive's; 1 to 256."""
     read_ahead: bool | None = None
     """Whether the drive reads on after a read. Default true."""
     scheduler: Literal["fcfs", "sstf", "sptf"] | None = None
@@ -1343,9 +1349,9 @@ class Hdd(Device):
     write_cache: bool | None = None
     """Whether writes are acknowledged from a volatile cache. Default: as the drive comes, on where it has one."""
     write_cache_commands: int | None = None
-    """Writes in that cache, instead of the drive's. 1 to 4096."""
+    """Writes in that cache. Default: the drive's; 1 to 4096."""
     write_cache_size: int | str | None = None
-    """Bytes of that cache, instead of the drive's. From one sector."""
+    """Bytes of that cache. Default: the drive's; 512 B to 1 TiB."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -1510,19 +1516,19 @@ class HeteroMirror(Device):
     dispatch: Literal["serial", "pipelined"] | None = None
     """How many requests are served at once. Default "pipelined"."""
     failback: Literal["manual", "immediate"] | None = None
-    """Which leg leads when both are healthy. Default "manual"."""
+    """Which leg leads when all are healthy. Default "manual"."""
     flush_scope: Literal["all-legs", "leader"] | None = None
     """What a flush covers. Default "all-legs"."""
     hedge_after: str | None = None
     """A read that a leg has not returned after this time is sent to the other one too. Costs a copy of each read. Default 0: never; otherwise 1 us to 10 s."""
     initial_sync: Literal["resync", "assume-clean"] | None = None
-    """What is known of two blank legs. Default "resync"."""
+    """What is known of blank legs. Default "resync"."""
     leg_queue_depth: Sequence[int] | None = None
     """Requests for data in flight at once on each leg, one number for each. Default []: no bound, as 0; otherwise at most 65535."""
     mark_ahead: int | None = None
     """Regions that are marked ahead of a sequential writer. Default 8; 0 to 64."""
     max_dirty_regions: int | None = None
-    """Most regions marked at once while both legs are members, which bounds what is copied after a crash. Default 1024; 32 to 65536."""
+    """Most regions marked at once while all legs are members, which bounds what is copied after a crash. Default 1024; 32 to 65536."""
     max_exposed_bytes: int | str | None = None
     """Most acknowledged bytes that are not durable on both legs, which also bounds the memory of the queues. Default 64 MiB; at least 64 KiB."""
     max_exposed_time: str | None = None
@@ -1542,7 +1548,7 @@ class HeteroMirror(Device):
     resync_rate: int | str | None = None
     """Bytes a second that a resync copies at most. Default 0: no limit; otherwise at least 4 KiB."""
     scrub: HeteroMirrorScrub | Mapping[str, Any] | None = None
-    """The comparison of both legs."""
+    """The comparison of the legs."""
     wait_limit: Literal["ratio", "quantile", "gc-hint"] | None = None
     """What sets the wait limit. Default "ratio"."""
     wait_min: str | None = None

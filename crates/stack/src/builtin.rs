@@ -32,4 +32,5 @@ pub fn builtin() -> Registry {
         .with(&nandu_device::ssd::mapping::POLICIES[..])
         .with(&nandu_ftl::isolation::POLICIES[..])
         .with(&nandu_ftl::gc::POLICIES[..])
+        .with(&nandu_ftl::wear::POLICIES[..])
 }

@@ -7,6 +7,7 @@ pub mod even;
 pub mod lab_log;
 pub mod lottery;
 pub mod newest;
+pub mod rotate;
 pub mod stride;
 pub mod two_q;
 
@@ -19,6 +20,7 @@ pub fn registry() -> Registry {
         .with(nandu::replacement::policy::<newest::Config>())
         .with(nandu::prefetch::policy::<stride::Config>())
         .with(nandu::victim::policy::<cat::Config>())
+        .with(nandu::levelling::policy::<rotate::Config>())
         .with(nandu::isolation::policy::<even::Config>())
         .with(nandu::mapping::policy::<clock::Config>())
         .with(nandu::scheduler::policy::<lottery::Config>())

@@ -34,12 +34,10 @@ pub enum Failback {
     Immediate,
 }
 
-/// Options of `mirror`.
+/// What both kinds of mirror are told of how they keep their legs alike.
 #[options]
 #[derive(Clone, Debug)]
-pub struct MirrorConfig {
-    /// The devices that hold the same data: 2 to 8.
-    pub legs: Vec<String>,
+pub struct CommonConfig {
     /// Bytes for which one mark says "the legs may differ here".
     #[option(default = ByteLen::mib(1), range = ByteLen::kib(64)..=ByteLen::mib(64), power_of_two)]
     pub region_size: ByteLen,
@@ -58,9 +56,6 @@ pub struct MirrorConfig {
     /// Bytes a second that a resync copies at most.
     #[option(default, off = "no limit", range = ByteLen::kib(4)..)]
     pub resync_rate: ByteLen,
-    /// Which leg serves a read.
-    #[option(default = ReadPolicy::Balanced)]
-    pub read_policy: ReadPolicy,
     /// How often a failed write is tried again on its leg before the leg is given up.
     #[option(default = 1, range = 0..=16)]
     pub write_retries: u8,
@@ -79,6 +74,20 @@ pub struct MirrorConfig {
     /// Requests for data in flight at once on each leg, one number for each.
     #[option(default, off = "no bound", note = "as 0", range = ..=65_535)]
     pub leg_queue_depth: Vec<u32>,
+}
+
+/// Options of `mirror`.
+#[options]
+#[derive(Clone, Debug)]
+pub struct MirrorConfig {
+    /// The devices that hold the same data: 2 to 8.
+    pub legs: Vec<String>,
+    #[option(flatten, default)]
+    #[allow(missing_docs)] // they have words of their own
+    pub common: CommonConfig,
+    /// Which leg serves a read.
+    #[option(default = ReadPolicy::Balanced)]
+    pub read_policy: ReadPolicy,
     /// A leg that has not answered a request for this long is left out, if the others can do without it, and taken back when all its old requests
     /// have ended. Costs a copy of each read.
     #[option(default, off = "never", range = Span::from_ms(1)..=Span::from_secs(3600))]
@@ -221,14 +230,14 @@ impl MirrorConfig {
 
     pub(super) fn maintenance(&self) -> Maintenance {
         Maintenance {
-            scrub_every: self.scrub.interval,
-            scrub_rate: self.scrub.rate.0,
-            scrub_mends: self.scrub.on_mismatch == OnMismatch::Repair,
-            lead_first: self.failback == Failback::Immediate,
-            mark_ahead: self.mark_ahead,
+            scrub_every: self.common.scrub.interval,
+            scrub_rate: self.common.scrub.rate.0,
+            scrub_mends: self.common.scrub.on_mismatch == OnMismatch::Repair,
+            lead_first: self.common.failback == Failback::Immediate,
+            mark_ahead: self.common.mark_ahead,
             leg_queue_depth: {
                 let mut depths = [0; MAX_LEGS];
-                depths.iter_mut().zip(&self.leg_queue_depth).for_each(|(depth, &most)| *depth = most);
+                depths.iter_mut().zip(&self.common.leg_queue_depth).for_each(|(depth, &most)| *depth = most);
                 depths
             },
         }
@@ -242,7 +251,8 @@ impl MirrorConfig {
         if (1..self.legs.len()).any(|leg| self.legs[..leg].contains(&self.legs[leg])) {
             return Err(BuildError::at("legs", "two legs are the same device"));
         }
-        if !self.leg_queue_depth.is_empty() && self.leg_queue_depth.len() != self.legs.len() {
+        let depths = self.common.leg_queue_depth.len();
+        if depths > 0 && depths != self.legs.len() {
             return Err(BuildError::at("leg_queue_depth", "there must be one number for each leg"));
         }
         Ok(())
@@ -267,7 +277,7 @@ impl MirrorConfig {
         cx: &BuildContext<'_>,
     ) -> Result<Box<dyn Machine>, BuildError> {
         self.check()?;
-        let shift = self.region_size.0.trailing_zeros() as u8;
+        let shift = self.common.region_size.0.trailing_zeros() as u8;
         let mut layouts = Vec::with_capacity(self.legs.len());
         for (limits, name) in cx.children.iter().zip(&self.legs) {
             if limits.erase_unit.is_some() || limits.program_order {

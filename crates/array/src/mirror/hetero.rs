@@ -3,8 +3,6 @@
 use super::config::*;
 use super::hold::Spare;
 use super::policy::{Ack, Limit, Policy};
-use crate::member::InitialSync;
-use crate::scrub::ScrubConfig;
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Ratio, Span, options};
 
 /// When a write without FUA is acknowledged.
@@ -165,45 +163,12 @@ pub struct HeteroConfig {
     /// Other than "never" needs `write_ack = "first"`.
     #[option(default = HoldMode::Never)]
     pub write_batching: HoldMode,
-    /// Bytes for which one mark says "the legs may differ here".
-    #[option(default = ByteLen::mib(1), range = ByteLen::kib(64)..=ByteLen::mib(64), power_of_two)]
-    pub region_size: ByteLen,
-    /// A region without writes for this long is marked clean again.
-    #[option(default = Span::from_secs(5), range = Span::from_ms(1)..=Span::from_secs(3600))]
-    pub bitmap_delay: Span,
-    /// Most regions marked at once while both legs are members, which bounds what is copied after a crash.
-    #[option(default = 1024, range = 32..=65_536)]
-    pub max_dirty_regions: u32,
-    /// Bytes copied by one request of a resync.
-    #[option(default = ByteLen::kib(256), range = ByteLen::kib(4)..=ByteLen::mib(16), multiple_of = ByteLen::kib(4))]
-    pub resync_chunk: ByteLen,
-    /// Copies in flight at once.
-    #[option(default = 2, range = 1..=64)]
-    pub resync_depth: u32,
-    /// Bytes a second that a resync copies at most.
-    #[option(default, off = "no limit", range = ByteLen::kib(4)..)]
-    pub resync_rate: ByteLen,
+    #[option(flatten, default)]
+    #[allow(missing_docs)] // they have words of their own
+    pub common: CommonConfig,
     /// Which leg serves a read when both are current.
     #[option(default = ReadPolicy::Leader, note = "as in the paper")]
     pub read_policy: ReadPolicy,
-    /// How often a failed write is tried again on its leg before the leg is given up.
-    #[option(default = 1, range = 0..=16)]
-    pub write_retries: u8,
-    /// What is known of two blank legs.
-    #[option(default)]
-    pub initial_sync: InitialSync,
-    /// The comparison of both legs.
-    #[option(default, table)]
-    pub scrub: ScrubConfig,
-    /// Which leg leads when both are healthy.
-    #[option(default = Failback::Manual)]
-    pub failback: Failback,
-    /// Regions that are marked ahead of a sequential writer.
-    #[option(default = 8, range = 0..=64)]
-    pub mark_ahead: u32,
-    /// Requests for data in flight at once on each leg, one number for each.
-    #[option(default, off = "no bound", note = "as 0", range = ..=65_535)]
-    pub leg_queue_depth: Vec<u32>,
 }
 
 /// The machine kind `hetero-mirror`.
@@ -225,19 +190,8 @@ impl HeteroConfig {
     pub fn with_mirror(&self, mirror: MirrorConfig) -> HeteroConfig {
         HeteroConfig {
             legs: mirror.legs,
-            region_size: mirror.region_size,
-            bitmap_delay: mirror.bitmap_delay,
-            max_dirty_regions: mirror.max_dirty_regions,
-            resync_chunk: mirror.resync_chunk,
-            resync_depth: mirror.resync_depth,
-            resync_rate: mirror.resync_rate,
+            common: mirror.common,
             read_policy: mirror.read_policy,
-            write_retries: mirror.write_retries,
-            initial_sync: mirror.initial_sync,
-            scrub: mirror.scrub,
-            failback: mirror.failback,
-            mark_ahead: mirror.mark_ahead,
-            leg_queue_depth: mirror.leg_queue_depth,
             ..self.clone()
         }
     }
@@ -245,19 +199,8 @@ impl HeteroConfig {
     fn mirror(&self) -> MirrorConfig {
         MirrorConfig {
             legs: self.legs.clone(),
-            region_size: self.region_size,
-            bitmap_delay: self.bitmap_delay,
-            max_dirty_regions: self.max_dirty_regions,
-            resync_chunk: self.resync_chunk,
-            resync_depth: self.resync_depth,
-            resync_rate: self.resync_rate,
+            common: self.common.clone(),
             read_policy: self.read_policy,
-            write_retries: self.write_retries,
-            initial_sync: self.initial_sync,
-            scrub: self.scrub,
-            failback: self.failback,
-            mark_ahead: self.mark_ahead,
-            leg_queue_depth: self.leg_queue_depth.clone(),
             request_timeout: Span::ZERO, // `on_limit` and `hedge_after` are for legs that hang
         }
     }

@@ -76,7 +76,9 @@ mod stuck;
 mod work;
 mod write;
 
-pub use config::{Failback, HETERO_PLANTS, MirrorConfig, PLANTS, ReadPolicy, STORY_PLANTS, kind};
+pub use config::{
+    CommonConfig, Failback, HETERO_PLANTS, MirrorConfig, PLANTS, ReadPolicy, STORY_PLANTS, kind,
+};
 pub use hetero::{HeteroConfig, hetero_kind};
 
 use crate::locks::{Locks, Pass};
@@ -284,7 +286,7 @@ impl Mirror {
         layouts: Vec<Layout>,
         planted: Planted,
     ) -> Mirror {
-        let shift = config.region_size.0.trailing_zeros() as u8;
+        let shift = config.common.region_size.0.trailing_zeros() as u8;
         let count = layouts.len();
         let below = &cx.children[..count];
         let most = |of: fn(&Limits) -> u32| below.iter().map(of).max().unwrap_or(0);
@@ -320,15 +322,15 @@ impl Mirror {
             seed: cx.seed ^ u64::from(name_hash) << 32,
             shift,
             region_count,
-            piece_regions: u64::from(config.max_dirty_regions / 4),
-            bitmap_delay: config.bitmap_delay,
-            chunk: config.resync_chunk.0.min(max_io.0 / layout::PAGE * layout::PAGE),
-            depth: config.resync_depth,
-            rate: config.resync_rate.0,
+            piece_regions: u64::from(config.common.max_dirty_regions / 4),
+            bitmap_delay: config.common.bitmap_delay,
+            chunk: config.common.resync_chunk.0.min(max_io.0 / layout::PAGE * layout::PAGE),
+            depth: config.common.resync_depth,
+            rate: config.common.resync_rate.0,
             read_policy: config.read_policy,
             last_read: count - 1,
-            write_retries: config.write_retries,
-            initial_sync: config.initial_sync,
+            write_retries: config.common.write_retries,
+            initial_sync: config.common.initial_sync,
             phase: Phase::Closed,
             proc: Proc::None,
             how: OpenOptions::default(),
@@ -339,7 +341,7 @@ impl Mirror {
             parted: Gen::NONE,
             joining: join::Joining::default(),
             stale: (0..count).map(|_| Bits::new(region_count)).collect(),
-            regions: Regions::new(config.max_dirty_regions + 1, count),
+            regions: Regions::new(config.common.max_dirty_regions + 1, count),
             locks: Locks::new(Pass {
                 writes: planted.two_writes_in_flight,
                 copies: planted.copy_without_lock,

@@ -13,7 +13,7 @@ use nandu_base::{Admin, ByteLen, Rng, Span};
 fn setups(seed: u64) -> Vec<(&'static str, Setup)> {
     let mut soiled = Setup::small(seed);
     soiled.soiled = true;
-    soiled.config.initial_sync = nandu_array::member::InitialSync::Resync;
+    soiled.config.common.initial_sync = nandu_array::member::InitialSync::Resync;
     vec![("two", Setup::small(seed)), ("three", Setup::small(seed).three()), ("soiled", soiled)]
 }
 
@@ -216,7 +216,7 @@ fn a_leg_may_be_lost_at_any_step() {
 #[test]
 fn a_scrub_is_ended_first() {
     let mut setup = Setup::small(86);
-    setup.config.scrub.rate = ByteLen::kib(4);
+    setup.config.common.scrub.rate = ByteLen::kib(4);
     let mut w = rested(setup);
     written(&mut w, 0, 20);
     w.admin(Admin::Scrub { mends: None }).expect("it is healthy");

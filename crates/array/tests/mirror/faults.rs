@@ -93,7 +93,7 @@ fn what_a_failed_write_left_is_flushed() {
 #[test]
 fn a_write_during_a_resync_is_flushed_on_both_legs_before_clearing() {
     let mut setup = Setup::small(27);
-    setup.config.resync_rate = ByteLen::mib(1);
+    setup.config.common.resync_rate = ByteLen::mib(1);
     let mut w = made(setup);
     written(&mut w, 0, 500);
     w.run(10_000);
@@ -274,7 +274,7 @@ fn legs_that_hang_are_waited_for_where_one_is_needed_or_both_are_late() {
 fn a_new_mirror_waits_for_both_legs() {
     let mut setup = Setup::small(31);
     setup.config.request_timeout = Span::from_ms(1);
-    (setup.soiled, setup.config.initial_sync) = (true, nandu_array::member::InitialSync::Resync);
+    (setup.soiled, setup.config.common.initial_sync) = (true, nandu_array::member::InitialSync::Resync);
     setup.slow = 10_000; // up to 10 ms for each request
     let mut w = made(setup);
     until_pair(&mut w);

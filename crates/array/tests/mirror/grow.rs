@@ -16,7 +16,7 @@ const MORE: u64 = 256 << 10;
 const BEYOND: u64 = (256 << 10) / SECTOR + 300;
 
 fn layout_of(w: &World, bytes: ByteLen) -> Layout {
-    Layout::of(bytes, w.setup.config.region_size.0.trailing_zeros() as u8).expect("large enough")
+    Layout::of(bytes, w.setup.config.common.region_size.0.trailing_zeros() as u8).expect("large enough")
 }
 
 /// From here on the legs have this size, as far as anybody but the growth knows.
@@ -74,7 +74,7 @@ fn grown(w: &World) -> Option<ByteLen> {
 fn setups(seed: u64) -> Vec<(&'static str, Setup)> {
     let mut soiled = Setup::small(seed);
     soiled.soiled = true;
-    soiled.config.initial_sync = nandu_array::member::InitialSync::Resync;
+    soiled.config.common.initial_sync = nandu_array::member::InitialSync::Resync;
     let mut slow = Setup::small(seed);
     slow.slow = 30;
     let slow = slow.hetero(|h| h.max_exposed_time = Span::from_ms(1));

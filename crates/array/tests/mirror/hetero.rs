@@ -17,7 +17,7 @@ fn made(setup: Setup) -> World {
 fn slow(change: impl FnOnce(&mut HeteroConfig)) -> Setup {
     let mut setup = Setup::small(1);
     setup.slow = 100;
-    setup.config.bitmap_delay = Span::from_secs(5);
+    setup.config.common.bitmap_delay = Span::from_secs(5);
     setup.hetero(change)
 }
 
@@ -475,10 +475,8 @@ fn what_the_last_leg_cannot_store_is_an_error_until_it_is_written_again() {
 
 #[test]
 fn writes_of_a_leg_that_may_rest_go_in_batches() {
-    let mut w = made(slow(|h| {
-        (h.write_batching, h.max_exposed_time, h.bitmap_delay) =
-            (HoldMode::Always, Span::from_ms(20), Span::from_ms(1))
-    }));
+    let mut w =
+        made(slow(|h| (h.write_batching, h.max_exposed_time) = (HoldMode::Always, Span::from_ms(20))));
     marked(&mut w, 0);
     let before = (w.counter("drained_writes"), w.counter("held_batches"));
     for n in 0..4 {

@@ -49,7 +49,7 @@ fn why(result: Result<(), AdminError>) -> String {
 #[test]
 fn a_scrub_of_equal_legs_finds_nothing_and_keeps_its_rate() {
     let mut setup = Setup::small(50);
-    setup.config.scrub.rate = ByteLen::mib(1);
+    setup.config.common.scrub.rate = ByteLen::mib(1);
     let mut w = rested(setup);
     let before = w.now;
     scrubbed(&mut w);
@@ -65,7 +65,7 @@ fn a_scrub_of_equal_legs_finds_nothing_and_keeps_its_rate() {
 #[test]
 fn a_scrub_comes_by_itself_and_can_be_stopped() {
     let mut setup = Setup::small(51);
-    setup.config.scrub.interval = Span::from_ms(20);
+    setup.config.common.scrub.interval = Span::from_ms(20);
     let mut w = rested(setup);
     let before = w.counter("scrub_passes");
     w.pass(Span::from_ms(100));
@@ -111,8 +111,8 @@ fn a_silent_difference_is_reported_counted_and_the_leader_wins() {
 #[test]
 fn with_report_nothing_is_written() {
     let mut setup = Setup::small(53);
-    setup.config.scrub.on_mismatch = OnMismatch::Check;
-    setup.config.scrub.interval = Span::from_ms(10);
+    setup.config.common.scrub.on_mismatch = OnMismatch::Check;
+    setup.config.common.scrub.interval = Span::from_ms(10);
     let mut w = rested(setup);
     w.corrupt(B, 200, 20);
     let wrong = w.disk(B).now(203).clone();
@@ -161,7 +161,7 @@ fn a_write_does_not_wait_for_a_scrub_of_a_frozen_leg() {
 #[test]
 fn a_scrub_waits_for_a_resync_and_goes_on_after_it() {
     let mut setup = Setup::small(56);
-    setup.config.resync_rate = ByteLen::mib(1);
+    setup.config.common.resync_rate = ByteLen::mib(1);
     let mut w = rested(setup);
     w.admin(SCRUB).expect("a whole mirror");
     w.run(5);
@@ -317,7 +317,7 @@ fn a_leg_is_replaced_while_it_serves() {
 #[test]
 fn the_leader_of_a_leg_under_resync_is_not_replaced() {
     let mut setup = Setup::small(66);
-    setup.config.resync_rate = ByteLen::mib(1);
+    setup.config.common.resync_rate = ByteLen::mib(1);
     let mut w = rested(setup);
     w.lose(B);
     written(&mut w, 0, 500);
@@ -365,7 +365,7 @@ fn the_roles_are_swapped_by_command_under_load() {
 fn the_first_leg_leads_again_if_the_stack_says_so() {
     for failback in [Failback::Manual, Failback::Immediate] {
         let mut setup = Setup::small(68);
-        setup.config.failback = failback;
+        setup.config.common.failback = failback;
         let mut w = rested(setup);
         w.lose(A);
         written(&mut w, 0, 50);
@@ -379,7 +379,7 @@ fn the_first_leg_leads_again_if_the_stack_says_so() {
         assert_eq!(w.wrong, None);
     }
     let mut setup = Setup::small(68);
-    setup.config.failback = Failback::Immediate;
+    setup.config.common.failback = Failback::Immediate;
     let mut w = rested(setup);
     assert!(why(w.admin(Admin::Lead(1))).contains("stack file"));
 }

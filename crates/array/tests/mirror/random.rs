@@ -274,7 +274,7 @@ impl Life {
 
     fn finish(&mut self) {
         // A scrub that comes by itself never ends; it takes fewer events to see that all else has.
-        let long = if self.world.setup.config.scrub.interval == Span::ZERO { 200_000 } else { 20_000 };
+        let long = if self.world.setup.config.common.scrub.interval == Span::ZERO { 200_000 } else { 20_000 };
         for leg in 0..self.world.legs() {
             self.world.disk(leg).bad.clear();
         }
@@ -368,7 +368,7 @@ pub fn setup(seed: u64) -> Setup {
     let mut setup = Setup::small(seed);
     if seed % 4 == 1 {
         setup.soiled = true;
-        setup.config.initial_sync = nandu_array::member::InitialSync::Resync;
+        setup.config.common.initial_sync = nandu_array::member::InitialSync::Resync;
     }
     if seed % 4 == 2 {
         setup.config.read_policy = nandu_array::mirror::ReadPolicy::Leader;
@@ -378,23 +378,23 @@ pub fn setup(seed: u64) -> Setup {
     }
     if seed % 8 == 3 {
         setup.data = ByteLen::mib(3); // 48 regions for 32 places
-        setup.config.resync_depth = 3;
+        setup.config.common.resync_depth = 3;
     }
     if seed % 8 == 5 {
-        setup.config.resync_rate = ByteLen::mib(512);
-        setup.config.write_retries = 0;
+        setup.config.common.resync_rate = ByteLen::mib(512);
+        setup.config.common.write_retries = 0;
     }
     if seed % 8 == 7 {
-        setup.config.bitmap_delay = Span::from_ms(5);
+        setup.config.common.bitmap_delay = Span::from_ms(5);
     }
     let mut rng = Rng::new(seed ^ 0x0B5E);
-    setup.config.failback = *rng.pick(&[Failback::Manual, Failback::Immediate]);
-    setup.config.mark_ahead = *rng.pick(&[0, 1, 8]);
-    setup.config.leg_queue_depth = rng.pick(&[[0, 0], [1, 1], [8, 2]]).to_vec();
+    setup.config.common.failback = *rng.pick(&[Failback::Manual, Failback::Immediate]);
+    setup.config.common.mark_ahead = *rng.pick(&[0, 1, 8]);
+    setup.config.common.leg_queue_depth = rng.pick(&[[0, 0], [1, 1], [8, 2]]).to_vec();
     if seed.is_multiple_of(6) {
-        setup.config.scrub.interval = *rng.pick(&[Span::from_ms(1), Span::from_ms(20)]);
+        setup.config.common.scrub.interval = *rng.pick(&[Span::from_ms(1), Span::from_ms(20)]);
     }
-    setup.config.scrub.rate = *rng.pick(&[ByteLen::ZERO, ByteLen::mib(64)]);
+    setup.config.common.scrub.rate = *rng.pick(&[ByteLen::ZERO, ByteLen::mib(64)]);
     setup
 }
 
@@ -470,7 +470,7 @@ fn random_hetero_lives_end_well() {
 fn random_hetero_lives_with_places_that_a_leg_does_not_take_end_well() {
     for seed in seeds(150) {
         let mut setup = hetero_setup(seed);
-        setup.config.resync_rate = ByteLen::kib(64 << (seed % 12));
+        setup.config.common.resync_rate = ByteLen::kib(64 << (seed % 12));
         let options = format!("{:?}", setup.hetero);
         if let Err(wrong) = live(setup, BAD_PLACES, 150) {
             panic!(

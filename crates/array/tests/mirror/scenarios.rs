@@ -96,7 +96,7 @@ fn writes_that_wait_share_one_intent() {
 fn a_fresh_mirror_of_used_drives_is_copied() {
     let mut setup = Setup::small(3);
     setup.soiled = true;
-    setup.config.initial_sync = InitialSync::Resync;
+    setup.config.common.initial_sync = InitialSync::Resync;
     let mut w = made(setup);
     assert_eq!(w.counter("stale_regions"), 4);
     let r = w.read(0, 100);
@@ -308,7 +308,7 @@ fn a_run_that_stores_nothing_copies_what_would_be_copied() {
 #[test]
 fn without_the_leader_a_leg_under_resync_does_not_serve() {
     let mut setup = Setup::small(12);
-    setup.config.resync_rate = ByteLen::mib(1);
+    setup.config.common.resync_rate = ByteLen::mib(1);
     let mut w = made(setup);
     written(&mut w, 0, 500);
     w.run(10_000);
@@ -337,7 +337,7 @@ fn without_the_leader_a_leg_under_resync_does_not_serve() {
 #[test]
 fn a_leg_under_resync_does_not_start_alone() {
     let mut setup = Setup::small(13);
-    setup.config.resync_rate = ByteLen::mib(1);
+    setup.config.common.resync_rate = ByteLen::mib(1);
     let mut w = made(setup);
     written(&mut w, 0, 500);
     w.lose(B);
@@ -357,7 +357,7 @@ fn a_leg_under_resync_does_not_start_alone() {
 fn more_hot_regions_than_places_are_cleared_oldest_first() {
     let mut setup = Setup::small(20);
     setup.data = ByteLen::mib(3);
-    setup.config.bitmap_delay = Span::from_secs(5);
+    setup.config.common.bitmap_delay = Span::from_secs(5);
     let mut w = made(setup);
     for round in 0..3 {
         let all: Vec<u64> = (0..48).map(|i| w.write((i * 7 % 48) * 128 + round, 3)).collect();
@@ -388,7 +388,7 @@ fn legs_may_change_places() {
 #[test]
 fn a_leg_that_leaves_during_a_resync_comes_back() {
     let mut setup = Setup::small(23);
-    setup.config.resync_rate = ByteLen::mib(1);
+    setup.config.common.resync_rate = ByteLen::mib(1);
     let mut w = made(setup);
     written(&mut w, 0, 500);
     for _ in 0..3 {
@@ -407,6 +407,6 @@ fn a_region_size_that_differs_is_named() {
     let mut w = made(Setup::small(24));
     w.close();
     w.cut();
-    w.setup.config.region_size = ByteLen::kib(128);
+    w.setup.config.common.region_size = ByteLen::kib(128);
     assert!(refusal(w.open(PLAIN)).contains("region"));
 }

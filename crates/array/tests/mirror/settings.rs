@@ -11,8 +11,8 @@ use nandu_base::{ByteLen, Span};
 fn waits_of_stream(mark_ahead: u32) -> u64 {
     let mut setup = Setup::small(71);
     setup.data = ByteLen::mib(3);
-    setup.config.mark_ahead = mark_ahead;
-    setup.config.max_dirty_regions = 64;
+    setup.config.common.mark_ahead = mark_ahead;
+    setup.config.common.max_dirty_regions = 64;
     let mut w = made(setup);
     let before = w.counter("intent_waits");
     for k in 0..96 {
@@ -33,7 +33,7 @@ fn regions_ahead_of_a_stream_are_declared() {
 #[test]
 fn a_leg_gets_as_many_requests_as_it_may() {
     let mut setup = Setup::small(72).hetero(|_| ());
-    setup.config.leg_queue_depth = vec![3, 1];
+    setup.config.common.leg_queue_depth = vec![3, 1];
     let mut w = rested(setup);
     let mut most = [0; 2];
     for round in 0..4 {
@@ -68,10 +68,10 @@ fn wrong_options_of_maintenance_are_named() {
         change(&mut setup.config);
         crate::options::refused_options(&setup.config)
     };
-    assert!(wrong(&|c| c.scrub.interval = Span(1)).starts_with("scrub.interval: "));
-    assert!(wrong(&|c| c.scrub.rate = ByteLen(512)).starts_with("scrub.rate: 512 B is out of bounds"));
-    assert!(wrong(&|c| c.mark_ahead = 65).starts_with("mark_ahead"));
-    assert!(wrong(&|c| c.leg_queue_depth = vec![1, 70_000]).starts_with("leg_queue_depth"));
+    assert!(wrong(&|c| c.common.scrub.interval = Span(1)).starts_with("scrub.interval: "));
+    assert!(wrong(&|c| c.common.scrub.rate = ByteLen(512)).starts_with("scrub.rate: 512 B is out of bounds"));
+    assert!(wrong(&|c| c.common.mark_ahead = 65).starts_with("mark_ahead"));
+    assert!(wrong(&|c| c.common.leg_queue_depth = vec![1, 70_000]).starts_with("leg_queue_depth"));
 }
 
 /// Mean time of a write of 32 KiB in a sequential stream over 48 regions, by `mark_ahead`; leg b takes 20 times as long.
@@ -79,8 +79,8 @@ fn stream_mean(mark_ahead: u32) -> u64 {
     let mut setup = Setup::small(80).hetero(|h| h.flush_scope = FlushMode::Leader);
     setup.slow = 20;
     setup.data = ByteLen::mib(3);
-    setup.config.mark_ahead = mark_ahead;
-    setup.config.max_dirty_regions = 64;
+    setup.config.common.mark_ahead = mark_ahead;
+    setup.config.common.max_dirty_regions = 64;
     let mut w = made(setup);
     let mut sum = 0;
     for k in 0..96 {
@@ -97,8 +97,8 @@ fn stream_mean(mark_ahead: u32) -> u64 {
 fn durable_mean(failback: Failback) -> u64 {
     let mut setup = Setup::small(81).hetero(|h| h.flush_scope = FlushMode::Leader);
     setup.slow = 100;
-    setup.config.failback = failback;
-    setup.config.bitmap_delay = Span::from_secs(60);
+    setup.config.common.failback = failback;
+    setup.config.common.bitmap_delay = Span::from_secs(60);
     let mut w = made(setup);
     w.lose(A);
     written(&mut w, 0, 50);
@@ -117,7 +117,7 @@ fn durable_mean(failback: Failback) -> u64 {
 /// The most requests for data that leg b had at once, and the time until 200 writes were on both legs, by its depth.
 fn burst(depth: u32) -> (usize, u64) {
     let mut setup = Setup::small(82);
-    setup.config.leg_queue_depth = vec![0, depth];
+    setup.config.common.leg_queue_depth = vec![0, depth];
     let mut w = rested(setup);
     let before = w.now;
     let mut most = 0;

@@ -11,7 +11,7 @@ use nandu_base::{ByteLen, ErrorKind, Op, OpenOptions, Span};
 fn resyncing(seed: u64, change: impl FnOnce(&mut HeteroConfig)) -> World {
     let mut setup = Setup::small(seed);
     (setup.slow, setup.slow_leg) = (100, A as u64);
-    setup.config.resync_rate = ByteLen::mib(1);
+    setup.config.common.resync_rate = ByteLen::mib(1);
     let mut w = World::new(setup.hetero(change));
     w.open(CREATE).expect("two blank legs");
     for first in (0..512).step_by(64) {

@@ -34,11 +34,11 @@ pub struct Setup {
 impl Setup {
     pub fn small(seed: u64) -> Setup {
         let mut config = MirrorConfig::of("a", "b");
-        config.region_size = ByteLen::kib(64);
-        config.bitmap_delay = Span::from_ms(1);
-        config.max_dirty_regions = 32;
-        config.resync_chunk = ByteLen::kib(16);
-        config.initial_sync = nandu_array::member::InitialSync::AssumeClean;
+        config.common.region_size = ByteLen::kib(64);
+        config.common.bitmap_delay = Span::from_ms(1);
+        config.common.max_dirty_regions = 32;
+        config.common.resync_chunk = ByteLen::kib(16);
+        config.common.initial_sync = nandu_array::member::InitialSync::AssumeClean;
         Setup {
             config,
             hetero: None,
@@ -55,7 +55,7 @@ impl Setup {
     /// The same with three legs.
     pub fn three(mut self) -> Setup {
         self.config = self.config.over(&["a", "b", "c"]);
-        self.config.leg_queue_depth.clear();
+        self.config.common.leg_queue_depth.clear();
         self
     }
 
@@ -84,7 +84,7 @@ impl Subject for Setup {
         let metadata = 4096 * 4 + (64 << 10) + 4096;
         let size = ByteLen(self.data.0 + metadata);
         let layout =
-            Layout::of(size, self.config.region_size.0.trailing_zeros() as u8).expect("large enough");
+            Layout::of(size, self.config.common.region_size.0.trailing_zeros() as u8).expect("large enough");
         assert_eq!(layout.data, self.data);
         (layout, size)
     }
@@ -97,8 +97,8 @@ impl Subject for Setup {
     fn add_leg(&mut self) -> String {
         let name = ["a", "b", "c", "d"][self.config.legs.len()];
         self.config.legs.push(name.into());
-        if !self.config.leg_queue_depth.is_empty() {
-            self.config.leg_queue_depth.push(0);
+        if !self.config.common.leg_queue_depth.is_empty() {
+            self.config.common.leg_queue_depth.push(0);
         }
         name.into()
     }

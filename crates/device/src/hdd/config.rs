@@ -26,33 +26,42 @@ pub struct HddConfig {
     /// The file in which `nandu serve` keeps what the drive holds; made with `--create`. Default: memory, lost at its end. A
     /// simulation does without.
     pub store: Option<String>,
-    /// Bytes in use, from the outermost track on: a drive of which only a part is used. Default: the whole drive.
+    /// Bytes in use, from the outermost track on: a drive of which only a part is used.
+    #[option(unset = "the whole drive", also = "a number of sectors from 4 KiB on")]
     pub capacity: Option<ByteLen>,
     /// Who is next of the requests that wait for the arm. Default: first come, first served.
     #[serde(default)]
     pub scheduler: Rule,
-    /// Requests that the rule sees at once, 1 to 256. Default: the drive's.
+    /// Requests that the rule sees at once.
+    #[option(unset = "the drive's", range = 1..=256)]
     pub queue_depth: Option<u32>,
     /// A request that has waited so long goes first.
     #[option(default = Span::from_secs(1))]
     pub max_wait: Span,
-    /// Whether writes are acknowledged from a volatile cache. Default: as the drive comes, on where it has one.
+    /// Whether writes are acknowledged from a volatile cache.
+    #[option(unset = "as the drive comes, on where it has one")]
     pub write_cache: Option<bool>,
-    /// Bytes of that cache, instead of the drive's. From one sector.
+    /// Bytes of that cache.
+    #[option(unset = "the drive's", range = ByteLen(SECTOR)..=ByteLen::gib(1024))]
     pub write_cache_size: Option<ByteLen>,
-    /// Writes in that cache, instead of the drive's. 1 to 4096.
+    /// Writes in that cache.
+    #[option(unset = "the drive's", range = 1..=4096)]
     pub write_cache_commands: Option<u32>,
-    /// Segments of the track buffer, instead of the drive's. 1 to 256.
+    /// Segments of the track buffer.
+    #[option(unset = "the drive's", range = 1..=256)]
     pub cache_segments: Option<u32>,
-    /// Size of a segment, instead of the drive's. From one sector to 64 MiB.
+    /// Size of a segment.
+    #[option(unset = "the drive's", range = ByteLen(SECTOR)..=ByteLen::mib(64))]
     pub cache_segment_size: Option<ByteLen>,
     /// Whether the drive reads on after a read.
     #[option(default = true)]
     pub read_ahead: bool,
     /// The spindle stops so long after the last command; with "break-even" after as long as a stop must last to save energy, which
-    /// is never more than twice what is best in hindsight. Default: never.
+    /// is never more than twice what is best in hindsight.
+    #[option(unset = "never")]
     pub spin_down: Option<SpinDown>,
-    /// Bounds within which the drive adapts `spin_down` to how long its pauses last. Default: it stays as it is.
+    /// Bounds within which the drive adapts `spin_down` to how long its pauses last.
+    #[option(unset = "it stays as it is")]
     pub spin_down_adaptive: Option<Adaptive>,
 }
 
@@ -114,9 +123,6 @@ impl DeviceConfig for HddConfig {
         self.change(&mut drive)?;
         drive.power = self.power(&drive.power)?;
         let depth = self.queue_depth.unwrap_or(depth);
-        if !(1..=256).contains(&depth) {
-            return Err(BuildError::at("queue_depth", format!("{depth} is not from 1 to 256")));
-        }
         let blocks = drive.mechanics.geometry.blocks();
         let limits = limits(blocks, SECTOR as u32, depth, drive.write_cache.is_some());
         let power = Power::new(drive.power.clone(), self.spin_down_adaptive);
@@ -156,17 +162,11 @@ impl HddConfig {
     }
 
     fn change(&self, drive: &mut Drive) -> Result<(), BuildError> {
-        let within = |key: &'static str, value: u64, least: u64, most: u64| {
-            if (least..=most).contains(&value) {
-                return Ok(value);
-            }
-            Err(BuildError::at(key, format!("{value} is not from {least} to {most}")))
-        };
         if let Some(segments) = self.cache_segments {
-            drive.buffer.segments = within("cache_segments", u64::from(segments), 1, 256)? as u32;
+            drive.buffer.segments = segments;
         }
         if let Some(segment) = self.cache_segment_size {
-            drive.buffer.blocks = within("cache_segment_size", segment.0, SECTOR, 64 << 20)? / SECTOR;
+            drive.buffer.blocks = segment.0 / SECTOR;
         }
         if !self.read_ahead {
             drive.buffer.read_ahead = super::buffer::ReadAhead::None;
@@ -181,10 +181,10 @@ impl HddConfig {
             return Ok(());
         };
         if let Some(size) = self.write_cache_size {
-            cache.blocks = within("write_cache_size", size.0, SECTOR, 1 << 40)? / SECTOR;
+            cache.blocks = size.0 / SECTOR;
         }
         if let Some(commands) = self.write_cache_commands {
-            cache.commands = within("write_cache_commands", u64::from(commands), 1, 4096)? as u32;
+            cache.commands = commands;
         }
         Ok(())
     }

@@ -212,6 +212,7 @@ mod tests {
             let drive = profile.drive(profile.capacity).unwrap();
             assert_eq!(drive.mechanics.geometry.blocks() * SECTOR, profile.capacity.0, "{}", profile.name);
             profile.power.check(None).unwrap();
+            assert!((1..=256).contains(&profile.queue_depth), "{}", profile.name);
         }
     }
 

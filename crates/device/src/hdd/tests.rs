@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 fn build(options: &str) -> Result<Box<dyn Machine>, BuildError> {
     let config = (kind().parse)(options.parse().expect("TOML")).expect("options");
-    config.build(&BuildContext {
+    config.machine(&BuildContext {
         name: "disk",
         children: &[],
         seed: 1,

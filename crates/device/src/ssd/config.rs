@@ -186,6 +186,7 @@ impl DeviceConfig for SsdConfig {
         self.mapping.0.settle("mapping", registry)?;
         self.isolation.0.settle("isolation", registry)?;
         self.gc.victim.settle(registry)?;
+        self.wear.levelling.settle(registry)?;
         self.settle_die_scheduler(registry)
     }
 
@@ -350,12 +351,9 @@ impl SsdConfig {
         blocks.set_streams(self.more_streams());
         let streams = self.streams(page_bytes).map(Box::new);
         let policy = self.gc.policy(layout.blocks, Rng::new(cx.seed).fork(2).bits());
-        let leveller = Leveller::new(
-            self.wear.spread(profile.endurance),
-            self.wear.static_wl_interval,
-            blocks.planes.len() as u32,
-        )
-        .across(self.wear.across_tenants && blocks.pools_per_plane() > 1);
+        let pools = blocks.planes.len() as u32;
+        let leveller = Leveller::new(self.wear.policy(pools, profile.endurance), pools)
+            .across(self.wear.across_tenants && blocks.pools_per_plane() > 1);
         let first_timer = if queue.has_lines() { 1 + geometry.all_dies() } else { 2 };
         let idle = self.idle(&layout, first_timer);
         let buffer = self.buffer(

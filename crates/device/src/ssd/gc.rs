@@ -3,11 +3,13 @@
 use nandu_base::options::{Described, Options};
 use nandu_base::policy::{POLICIES_BESIDE, POLICY_NAMES};
 use nandu_base::{BuildError, Chosen, Family, Ratio, Registry, Span, options};
-use nandu_ftl::gc::{GcPolicy, VictimConfig, Victims};
+use nandu_ftl::gc::{GcPolicy, Victims};
+use nandu_ftl::wear::{Levellings, WearPolicy};
 use nandu_ftl::{FreeOrder, WearRules};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
+use std::marker::PhantomData;
 
 /// Garbage collection.
 #[options]
@@ -42,25 +44,68 @@ pub struct GcConfig {
     pub copyback: bool,
 }
 
-/// Which block is cleared next: the keys of `gc` that are not of collection itself.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Victim(VictimConfig);
+/// A policy whose options stand in one table with those of what it serves.
+pub trait Beside: Family {
+    /// The table.
+    const TABLE: &'static str;
+    /// What is said of `kind`.
+    const HELP: &'static str;
+    /// The policy where none is named.
+    const USUAL: &'static str;
+}
 
-impl Victim {
+impl Beside for Victims {
+    const TABLE: &'static str = "gc";
+    const HELP: &'static str = "Which block is cleared next. A plane on its last free block takes the one with the most invalid pages in any case.";
+    const USUAL: &'static str = "greedy";
+}
+
+impl Beside for Levellings {
+    const TABLE: &'static str = "wear";
+    const HELP: &'static str = "Which block is cleared for its wear.";
+    const USUAL: &'static str = "threshold";
+}
+
+/// Such a policy: the keys of the table that are not of what it serves.
+pub struct Keys<F: Family>(Chosen<F>);
+
+/// Which block is cleared next.
+pub type Victim = Keys<Victims>;
+/// Which block is cleared for its wear.
+pub type Levelling = Keys<Levellings>;
+
+impl<F: Beside> Keys<F> {
     /// Looks the policy up, unless it is one of this project.
     pub(super) fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
-        self.0.settle("gc", registry)
+        self.0.settle(F::TABLE, registry)
     }
 }
 
-impl Default for Victim {
-    fn default() -> Victim {
-        Victim(Chosen::named("greedy"))
+impl<F: Family> Clone for Keys<F> {
+    fn clone(&self) -> Keys<F> {
+        Keys(self.0.clone())
     }
 }
 
-/// What they may be says the policy.
-impl Options for Victim {
+impl<F: Family> PartialEq for Keys<F> {
+    fn eq(&self, other: &Keys<F>) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<F: Family> std::fmt::Debug for Keys<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<F: Beside> Default for Keys<F> {
+    fn default() -> Keys<F> {
+        Keys(Chosen::named(F::USUAL))
+    }
+}
+
+impl<F: Beside> Options for Keys<F> {
     fn declared() -> Vec<Described> {
         Vec::new()
     }
@@ -70,20 +115,20 @@ impl Options for Victim {
     }
 }
 
-impl<'de> Deserialize<'de> for Victim {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Victim, D::Error> {
+impl<'de, F: Beside> Deserialize<'de> for Keys<F> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Keys<F>, D::Error> {
         let mut table = toml::Table::deserialize(deserializer)?;
         let named = table.remove("kind");
-        let name = named.as_ref().map_or(Some("greedy"), toml::Value::as_str);
+        let name = named.as_ref().map_or(Some(F::USUAL), toml::Value::as_str);
         let name = name.ok_or_else(|| serde::de::Error::custom("expected the name of a policy"))?;
-        let chosen = VictimConfig::new(name, table);
-        chosen.map(Victim).map_err(|error| serde::de::Error::custom(error.message().trim_end()))
+        let chosen = Chosen::new(name, table);
+        chosen.map(Keys).map_err(|error| serde::de::Error::custom(error.message().trim_end()))
     }
 }
 
-impl JsonSchema for Victim {
+impl<F: Beside> JsonSchema for Keys<F> {
     fn schema_name() -> Cow<'static, str> {
-        "VictimKeys".into()
+        format!("{}Keys", F::SCHEMA).into()
     }
 
     fn inline_schema() -> bool {
@@ -91,26 +136,22 @@ impl JsonSchema for Victim {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut kind = generator.subschema_for::<VictimName>();
-        kind.insert(
-            "description".into(),
-            "Which block is cleared next. A plane on its last free block takes the one with the most invalid pages in any case."
-                .into(),
-        );
-        json_schema!({ "type": "object", "properties": { "kind": kind }, POLICIES_BESIDE: Victims::NAME })
+        let mut kind = generator.subschema_for::<Names<F>>();
+        kind.insert("description".into(), F::HELP.into());
+        json_schema!({ "type": "object", "properties": { "kind": kind }, POLICIES_BESIDE: F::NAME })
     }
 }
 
 /// The names of policies, for the schema.
-struct VictimName;
+struct Names<F>(PhantomData<F>);
 
-impl JsonSchema for VictimName {
+impl<F: Family> JsonSchema for Names<F> {
     fn schema_name() -> Cow<'static, str> {
-        Victims::SCHEMA.into()
+        F::SCHEMA.into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "description": Victims::SUMMARY, POLICY_NAMES: Victims::NAME })
+        json_schema!({ "description": F::SUMMARY, POLICY_NAMES: F::NAME })
     }
 }
 
@@ -127,17 +168,14 @@ pub enum Pace {
 
 /// How blocks wear, and how that is levelled.
 #[options]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct WearConfig {
     /// Which erased block is used next.
     #[option(default)]
     pub free_block_order: OrderConfig,
-    /// Cold data is moved when the erases of two blocks of a plane differ by more than this.
-    #[option(unset = "a twentieth of the endurance", off = "never")]
-    pub static_wl_threshold: Option<u32>,
-    /// Of so many blocks that are cleared, one may be cleared for its wear, once as many pages as it has were gained.
-    #[option(default = 16, range = 1..)]
-    pub static_wl_interval: u32,
+    #[option(flatten, default)]
+    #[allow(missing_docs)] // they are those of the policy
+    pub levelling: Levelling,
     /// Whether a tenant's clearing may also move data of another tenant that writes little, so that units wear alike across tenants.
     #[option(default)]
     pub across_tenants: bool,
@@ -234,13 +272,9 @@ impl WearConfig {
         }
     }
 
-    /// The spread of erases from which on cold data is moved, for a chip made for `endurance` cycles.
-    pub(super) fn spread(&self, endurance: u32) -> u32 {
+    /// The policy for so many pools of a chip made for `endurance` cycles.
+    pub(super) fn policy(&self, pools: u32, endurance: u32) -> Box<dyn WearPolicy> {
         let endurance = self.endurance.filter(|&own| own > 0).unwrap_or(endurance);
-        match self.static_wl_threshold {
-            Some(0) => u32::MAX,
-            Some(spread) => spread,
-            None => (endurance / 20).max(8),
-        }
+        self.levelling.0.options().expect("the options were checked").boxed(pools, endurance)
     }
 }

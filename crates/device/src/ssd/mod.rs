@@ -24,7 +24,7 @@ mod rests;
 mod serve;
 
 pub use config::{PartialWrite, SsdConfig, kind};
-pub use gc::{GcConfig, OrderConfig, Pace, Victim, WearConfig};
+pub use gc::{Beside, GcConfig, Keys, Levelling, OrderConfig, Pace, Victim, WearConfig};
 pub use mapping::MapConfig;
 
 use background::Idle;

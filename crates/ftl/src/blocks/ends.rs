@@ -74,26 +74,4 @@ impl BlockTable {
         let owned = self.planes.iter().zip(&self.wear.owners).filter(|(_, of)| usize::from(**of) == owner);
         owned.map(|(p, _)| u64::from(p.valid_max)).sum()
     }
-
-    /// The same of all other pools of its plane; only blocks of pools that `may` says.
-    pub fn coldest_of_others(
-        &self,
-        pool: u32,
-        spread: u32,
-        is_open: impl Fn(BlockId) -> bool,
-        may: impl Fn(u32) -> bool,
-    ) -> Option<BlockId> {
-        let good = || self.layout.plane_blocks(self.plane_of_pool(pool)).filter(|&block| !self.is_bad(block));
-        let most = good().map(|block| self.erases(block)).max()?;
-        let is_written = |block: &BlockId| {
-            let owner = self.pool_of_block(*block);
-            let first = self.layout.first_page(*block);
-            owner != pool
-                && most - self.erases(*block) > spread
-                && self.is_written(first)
-                && !is_open(*block)
-                && may(owner)
-        };
-        good().filter(is_written).min_by_key(|&block| self.erases(block))
-    }
 }

@@ -1,7 +1,7 @@
 //! Wear: which erased block is opened next, how many erases a block stands, and what happens to one that is worn out.
 //!
 //! *Dynamic levelling* is the choice among erased blocks ([`FreeOrder`]). *Static levelling* is the controller's: it clears
-//! a block for its wear, which [`BlockTable::coldest`] finds.
+//! a block for its wear, which a policy names ([`crate::wear`]).
 //!
 //! *Endurance.* A block is made for so many program and erase cycles, each block for its own number when they vary: it is drawn
 //! from the seed and the block's number, so it is the same after every start. A block that comes to its number is bad from
@@ -20,6 +20,7 @@
 
 use super::{BlockTable, FreeList, NONE};
 use crate::address::{BlockId, Layout};
+use crate::wear::{Standing, Worn};
 use nandu_base::{Ratio, Rng};
 
 /// Which of a plane's erased blocks is opened next.
@@ -317,18 +318,17 @@ impl BlockTable {
         Some(block)
     }
 
-    /// The written block of a pool with the fewest erases, when the most worn block of its plane has more than `spread` more;
-    /// `is_open` says which blocks are being written.
-    pub fn coldest(&self, pool: u32, spread: u32, is_open: impl Fn(BlockId) -> bool) -> Option<BlockId> {
-        let plane = self.plane_of_pool(pool);
-        let good = || self.layout.plane_blocks(plane).filter(|&block| !self.is_bad(block));
-        let most = good().map(|block| self.erases(block)).max()?;
-        let is_written = |block: &BlockId| {
-            let is_own = self.pool_of_block(*block) == pool;
-            is_own && self.is_written(self.layout.first_page(*block)) && !is_open(*block)
-        };
-        let candidates = good().filter(|&block| most - self.erases(block) > spread).filter(is_written);
-        candidates.min_by_key(|&block| self.erases(block))
+    /// The blocks of a pool's plane with their erases, and what can be done with each for its wear; `may` says which of those that hold
+    /// something may be moved.
+    pub fn wear_of_plane(&self, pool: u32, may: impl Fn(BlockId) -> bool) -> impl Iterator<Item = Worn> {
+        self.layout.plane_blocks(self.plane_of_pool(pool)).map(move |block| {
+            let standing = match self.is_bad(block) {
+                true => Standing::Bad,
+                false if self.is_written(self.layout.first_page(block)) && may(block) => Standing::Movable,
+                false => Standing::Kept,
+            };
+            Worn { block, erases: self.erases(block), standing }
+        })
     }
 }
 
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_coldest_block_is_written_and_not_open() {
+    fn a_block_that_is_moved_for_its_wear_is_written_and_not_open() {
         let mut t = table(WearRules::default());
         for lpn in 0..3 {
             let ppn = t.open_free(0, 1).unwrap().take();
@@ -427,9 +427,15 @@ mod tests {
             t.wore(BlockId(2));
             t.wore(BlockId(2));
         }
-        assert_eq!(t.coldest(0, 8, |_| false), None);
-        assert_eq!(t.coldest(0, 7, |_| false), Some(BlockId(0)));
-        assert_eq!(t.coldest(0, 3, |block| block == BlockId(0)), Some(BlockId(1)));
+        let standing = |may: fn(BlockId) -> bool| {
+            t.wear_of_plane(0, may).map(|worn| (worn.erases, worn.standing)).collect::<Vec<_>>()
+        };
+        let all = standing(|_| true);
+        assert_eq!(
+            all[..4],
+            [(0, Standing::Movable), (4, Standing::Movable), (8, Standing::Movable), (0, Standing::Kept)]
+        );
+        assert_eq!(standing(|block| block != BlockId(0))[..2], [(0, Standing::Kept), (4, Standing::Movable)]);
     }
 
     proptest! {

@@ -1,43 +1,37 @@
 //! Static wear levelling, the end of a drive's life, and the figures of wear.
 //!
-//! Data that never changes keeps its blocks from wearing while the others wear out. Of every so many blocks that a plane
-//! clears, one may be cleared for its wear: the least worn block with data, if the most worn one of the plane has been erased
-//! more often by more than the allowed spread. Its pages move to the most worn erased block, and nothing else does: among hot
-//! pages they would keep their blocks from ever being empty, which on a small drive doubled the moves. The freed block takes
-//! hot data from then on. A block of the map is cleared for its wear like any other; the blocks of checkpoints are not.
+//! Data that never changes keeps its blocks from wearing while the others wear out. So of the blocks that
+//! a plane clears, some are cleared for their wear; when one may be, and which, says a policy ([`crate::wear`]). The pages of
+//! such a block move to the most worn erased block, and nothing else does: among hot pages they would keep their blocks from ever being empty, which on a
+//! small drive doubled the moves. The freed block takes hot data from then on. A block of the map is cleared for its wear like any
+//! other; the blocks of checkpoints are not.
 //!
 //! This gains no room, so it happens only while the plane has two free blocks and has gained as many pages as a block has since
 //! the last time, and is paced like collection: four moves after each page of the host. Without the second condition a write
 //! that waits for room would wait until all blocks are level, however little each of them differs.
 //!
 //! *Tenants* with units of their own level their own data when they clear. All erased units of a group lie in one list, so that units that are
-//! written often go round among all tenants; but one that only keeps data keeps its units from it. With `across_tenants` the turn goes to the least worn
-//! unit of another tenant where there is none of one's own: pages of one tenant move because another has written, which S3-15 rules out, at most
-//! once in `static_wl_interval` units. Cold is then what was opened before as many programs as the drive has pages: units that come from others are little worn
+//! written often go round among all tenants; but one that only keeps data keeps its units from it. With `across_tenants` the turn goes to a unit
+//! of another tenant, which the policy names, where there is none of one's own: pages of one tenant move because another has written, which S3-15
+//! rules out, and that is paid for as often as a unit of one's own. Cold is then what was opened before as many programs as the drive has pages: units that come from others are little worn
 //! and hot. It is charged to the one who wrote.
 //!
 //! *Lifetime*: the host's bytes until the endurance is used up, from the bytes and erases since the counters were reset: once
 //! as if all blocks wore alike, and once at the measured spread, the most worn block being the first to go. A short run knows
 //! little about the spread.
 //!
-//! Own design, after the dual pools of Chang ("On efficient wear leveling for large-scale flash-memory storage systems", SAC
-//! 2007). Cost: two passes over the plane's blocks for each block that may be cleared for its wear.
+//! Own design. Cost: one pass over the plane's blocks for each block that may be cleared for its wear, and the policy's own.
 
 use super::{Flash, Planner};
 use crate::BlockId;
 use crate::mapping::Mapping;
+use crate::wear::{Standing, WearPolicy, WearView, Worn};
 use nandu_base::{Cx, Report, TenantId, WearRegion};
 
-/// When static levelling acts.
-#[derive(Clone, Debug)]
+/// When static levelling acts, and the policy that says which block is cleared.
 pub struct Leveller {
-    /// Erases that two blocks of a plane may differ by.
-    spread: u32,
-    /// Blocks cleared before one may be cleared for its wear.
-    every: u32,
-    /// Blocks of each plane cleared since.
-    since: Vec<u32>,
-    /// Pages that clearing has gained in each plane since.
+    policy: Box<dyn WearPolicy>,
+    /// Pages that clearing has gained in each plane since one was cleared for its wear.
     gained: Vec<u64>,
     /// Blocks cleared for their wear since the counters were reset.
     count: u64,
@@ -48,18 +42,9 @@ pub struct Leveller {
 }
 
 impl Leveller {
-    /// Of blocks that may differ by `spread` erases, one of `every` that are cleared in each of so many planes.
-    pub fn new(spread: u32, every: u32, planes: u32) -> Leveller {
-        let planes = planes as usize;
-        Leveller {
-            spread,
-            every,
-            since: vec![0; planes],
-            gained: vec![0; planes],
-            count: 0,
-            is_across: false,
-            others: 0,
-        }
+    /// By this policy, in so many planes.
+    pub fn new(policy: Box<dyn WearPolicy>, planes: u32) -> Leveller {
+        Leveller { policy, gained: vec![0; planes as usize], count: 0, is_across: false, others: 0 }
     }
 
     /// The same that also clears blocks of tenants that write little, for the wear of those that write much.
@@ -77,25 +62,33 @@ impl Leveller {
         self.gained[plane as usize] = 0;
     }
 
-    /// Erases that two blocks of a plane may differ by.
-    pub fn spread(&self) -> u32 {
-        self.spread
-    }
-
     /// A block was cleared for its wear.
     pub fn levelled(&mut self) {
         self.count += 1;
     }
 
-    /// Counts a block of `pages` pages that is to be cleared; whether it is the turn of one that has worn little.
+    /// Tells the policy of a block of `pages` pages that is to be cleared; whether one may be cleared for its wear, which is paid for then.
     pub fn is_due(&mut self, plane: u32, pages: u32) -> bool {
-        let (since, gained) = (&mut self.since[plane as usize], &mut self.gained[plane as usize]);
-        *since += 1;
-        if self.spread == u32::MAX || *since < self.every || *gained < u64::from(pages) {
-            return false;
+        let is_paid = self.gained[plane as usize] >= u64::from(pages);
+        let is_due = self.policy.is_due(plane, is_paid) && is_paid;
+        if is_due {
+            self.gained[plane as usize] = 0;
         }
-        (*since, *gained) = (0, 0);
-        true
+        is_due
+    }
+
+    /// The block that is cleared for its wear.
+    ///
+    /// # Panics
+    ///
+    /// When the policy names one that must not be moved.
+    pub(super) fn victim(&mut self, pool: u32, blocks: &[Worn]) -> Option<BlockId> {
+        let place = self.policy.victim(WearView { pool, blocks })?;
+        let victim = blocks.get(place).filter(|worn| worn.standing == Standing::Movable);
+        let Some(victim) = victim else {
+            panic!("the policy of wear levelling names block {place} of pool {pool}, which must not be moved")
+        };
+        Some(victim.block)
     }
 }
 
@@ -116,7 +109,10 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         };
         // Across tenants units that nobody has worn come to those that write: little worn does not mean cold there.
         let is_hot = |block: BlockId| self.leveller.is_across && self.is_young(block);
-        let own = self.blocks.coldest(plane, self.leveller.spread, |block| is_open(block) || is_hot(block));
+        let may =
+            |block: BlockId| self.blocks.pool_of_block(block) == plane && !is_open(block) && !is_hot(block);
+        let seen: Vec<_> = self.blocks.wear_of_plane(plane, may).collect();
+        let own = self.leveller.victim(plane, &seen);
         if own.is_none() && self.leveller.is_across {
             self.level_another(plane, cause, cx);
         }
@@ -134,7 +130,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         self.seq.saturating_sub(self.blocks.oldest(block)) < self.blocks.layout().real_pages()
     }
 
-    /// Clears the least worn unit of another tenant of the same planes, at once, so that it takes part in the wear. It must have two erased
+    /// Clears a unit of another tenant of the same planes for its wear, at once, so that it takes part in the wear. It must have two erased
     /// units, owe nothing and not be clearing anything.
     fn level_another(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let layout = *self.blocks.layout();
@@ -151,9 +147,12 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             let p = &self.blocks.planes[other as usize];
             p.free >= 2 && !p.clearing && !self.is_debtor(other)
         };
-        let Some(block) = self.blocks.coldest_of_others(pool, self.leveller.spread, may_not, may) else {
-            return;
+        let is_anothers = |block: BlockId| {
+            let owner = self.blocks.pool_of_block(block);
+            owner != pool && !may_not(block) && may(owner)
         };
+        let seen: Vec<_> = self.blocks.wear_of_plane(pool, is_anothers).collect();
+        let Some(block) = self.leveller.victim(pool, &seen) else { return };
         let other = self.blocks.pool_of_block(block);
         // One that is full is open no more.
         self.blocks.close_full(other);
@@ -264,6 +263,50 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             // All blocks end when the most worn one does: the drive gets the mean over the most of its endurance.
             let (ever, most) = (u128::from(self.erases_ever), u128::from(most.max(1)));
             report.put("lifetime_host_bytes_at_spread", clip(host * endurance / erases * ever / most));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Always due, and always the block at this place.
+    struct Always(usize);
+
+    impl WearPolicy for Always {
+        fn is_due(&mut self, _pool: u32, _is_paid: bool) -> bool {
+            true
+        }
+
+        fn victim(&mut self, _view: WearView<'_>) -> Option<usize> {
+            Some(self.0)
+        }
+    }
+
+    #[test]
+    fn a_block_is_due_once_clearing_has_gained_as_much() {
+        let mut leveller = Leveller::new(Box::new(Always(0)), 2);
+        leveller.gains(1, 7);
+        assert!(!leveller.is_due(1, 8), "seven pages of eight");
+        leveller.gains(1, 1);
+        assert!(!leveller.is_due(0, 8), "another plane has gained them");
+        assert!(leveller.is_due(1, 8));
+        assert!(!leveller.is_due(1, 8), "they are spent");
+    }
+
+    #[test]
+    fn a_policy_that_names_what_must_stay_is_stopped() {
+        let standings = [Standing::Movable, Standing::Kept, Standing::Bad];
+        let blocks: Vec<Worn> = (64..)
+            .zip(standings)
+            .map(|(block, standing)| Worn { block: BlockId(block), erases: 0, standing })
+            .collect();
+        let named = |place| Leveller::new(Box::new(Always(place)), 1).victim(0, &blocks);
+        assert_eq!(named(0), Some(BlockId(64)));
+        for place in [1, 2, 3, usize::MAX] {
+            assert!(catch_unwind(AssertUnwindSafe(|| named(place))).is_err(), "place {place}");
         }
     }
 }

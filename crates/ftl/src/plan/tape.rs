@@ -273,7 +273,7 @@ mod tests {
                     |at| at[0],
                 ),
                 policy: Box::new(Greedy(Default::default())),
-                leveller: Leveller::new(u32::MAX, 1, planes),
+                leveller: Leveller::new(Box::new(crate::wear::Threshold::new(u32::MAX, 1, planes)), planes),
                 tenants: None,
                 streams: None,
                 slc: None,

@@ -25,16 +25,21 @@ const KINDS: [&str; 8] = [
     "reclaim_unit = \"die\"\nisolation = { kind = \"die\" }\n",
 ];
 
-const WAYS: [&str; 5] = [
+const WAYS: [&str; 6] = [
     "",
     "gc = { kind = \"fifo\", mode = \"foreground\" }\n",
     "gc = { idle_free_target = 8, idle_after = \"20 us\" }\nwear = { static_wl_threshold = 1, static_wl_interval = 1 }\n",
     "gc = { kind = \"cost-benefit\", hard_threshold = 2 }\nwear = { free_block_order = \"least-worn\", factory_bad = \"1/50\" }\n",
     "wear = { endurance = 12, endurance_variation = \"1/4\", static_wl_threshold = 1, static_wl_interval = 2, across_tenants = true }\n",
+    "wear = { kind = \"sw-leveler\", unevenness = 1, across_tenants = true }\n",
 ];
 
 #[test]
 fn every_isolation_agrees_with_the_model() {
+    for policy in &nandu_ftl::isolation::POLICIES {
+        let named = format!("kind = \"{}\"", policy.name);
+        assert!(KINDS.iter().any(|kind| kind.contains(&named)), "{named}");
+    }
     for kind in KINDS {
         for (place, way) in WAYS.iter().enumerate() {
             // Some of them start aged.

@@ -2,17 +2,17 @@
 //!
 //! - *Wear out*: a block that has come to its number of erases is opened no more, if its pool has another erased one and can do
 //!   without it; if it cannot, the drive is at its end, or the tenant whose pool it is. What a block stands, and what follows for a start, is as with every map.
-//! - *Static levelling*: of every so many merges of a pool one may be followed by another: the logical block whose data block is worn
-//!   least, if the most worn block of the pool has been erased more often by more than the spread, is merged into the most worn
-//!   erased block. What it lay in takes log pages from then on. One with a log block of its own is not cold.
+//! - *Static levelling*: a merge of a pool may be followed by another: the logical block whose data block the policy names
+//!   ([`crate::wear`]) is merged into the most worn erased block. What it lay in takes log pages from then on. One with a log block of its own is not cold.
 //! - *While idle*: a pool whose log blocks are nearly all in use gives the oldest up, one copy at a time, while its die has nothing
 //!   to do. A write that comes waits for the rest of the merge; a read for one copy.
 //!
-//! Own design. Cost: two passes over the pool's blocks for each merge that may be followed by another.
+//! Own design. Cost: one pass over the pool's blocks for each merge that may be followed by another, and the policy's own.
 
 use super::{Flash, Planner};
-use crate::FreeOrder;
 use crate::mapping::Mapping;
+use crate::wear::{Standing, Worn};
+use crate::{BlockId, FreeOrder};
 use nandu_base::{Cx, TenantId, Work};
 
 impl<M: Mapping, F: Flash> Planner<M, F> {
@@ -64,12 +64,18 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let region = self.log().pool(pool).region();
         let first = self.log().block(pool, 0);
         let erases = |block: u32| self.blocks.erases(first.behind(block));
-        let good = || (0..region.shape().blocks).filter(|&block| !self.blocks.is_bad(first.behind(block)));
-        let most = good().map(erases).max().unwrap_or(0);
-        let cold = good().filter(|&block| most - erases(block) > self.leveller.spread());
-        let cold = cold.filter(|&block| region.data_of(block).is_some()).min_by_key(|&block| erases(block));
-        let worn = region.free_blocks().max_by_key(|&block| erases(block));
-        let (Some(cold), Some(worn)) = (cold.and_then(|block| region.data_of(block)), worn) else { return };
+        let standing = |block: u32| match self.blocks.is_bad(first.behind(block)) {
+            true => Standing::Bad,
+            false if region.data_of(block).is_some() => Standing::Movable,
+            false => Standing::Kept,
+        };
+        let worn =
+            |block: u32| Worn { block: BlockId(block), erases: erases(block), standing: standing(block) };
+        let seen: Vec<Worn> = (0..region.shape().blocks).map(worn).collect();
+        let most_worn = region.free_blocks().max_by_key(|&block| erases(block));
+        let cold = self.leveller.victim(pool, &seen);
+        let cold = cold.and_then(|block| self.log().pool(pool).region().data_of(block.0));
+        let (Some(cold), Some(worn)) = (cold, most_worn) else { return };
         let map = self.log_mut().pool_mut(pool);
         map.region_mut().open_next(worn);
         if map.rewrite(cold) {

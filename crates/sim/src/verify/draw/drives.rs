@@ -1,6 +1,6 @@
 //! Random drives: flash with every map, and disks.
 
-use super::{Draft, Drive};
+use super::{Draft, Drive, keys};
 use nandu_base::Rng;
 use std::fmt::Write;
 
@@ -227,6 +227,7 @@ impl Draft<'_> {
     /// How a drive with `blocks` blocks in a plane collects. A generator of its own: what else a seed draws stays as it was.
     pub(super) fn collection(&mut self, start: u64, copyback: bool, blocks: u64) {
         let mut rng = self.rng.fork(7);
+        // Not the list of the registry: greedy, which nearly all have, is drawn twice as often, and options at random below.
         let kinds = ["greedy", "greedy", "cost-benefit", "d-choices", "windowed", "fifo"];
         let mut kind = *rng.pick(&kinds);
         let added = self.added("victim");
@@ -356,14 +357,29 @@ impl Draft<'_> {
         Some(SlcDraft { profile, blocks, options: format!("{{ {options} }}") })
     }
 
+    /// The policy of wear levelling: by threshold with these options, or another one. A generator of its own: what else a seed draws stays
+    /// as it was.
+    pub(super) fn levelling(&self, threshold: String) -> String {
+        if let Some(named) = self.added("levelling") {
+            return keys(named);
+        }
+        let mut own = self.rng.fork(62);
+        let mut others = self.shipped("levelling");
+        others.retain(|&(name, _)| name != "threshold");
+        match own.below(4) {
+            0 => keys(*own.pick(&others)),
+            _ => threshold,
+        }
+    }
+
     /// How its blocks wear.
     pub(super) fn wear(&mut self) {
         let mut rng = self.rng.fork(8);
         let order = *rng.pick(&["fifo", "least-worn"]);
         let (spread, every) = (rng.below(4), rng.between(1, 4));
-        let mut wear = format!(
-            "free_block_order = \"{order}\", static_wl_threshold = {spread}, static_wl_interval = {every}"
-        );
+        let levelling =
+            self.levelling(format!("static_wl_threshold = {spread}, static_wl_interval = {every}"));
+        let mut wear = format!("free_block_order = \"{order}\", {levelling}");
         if rng.below(4) == 0 {
             wear += ", factory_bad = \"1/20\"";
         }
@@ -511,7 +527,7 @@ impl Draft<'_> {
         }
         // A generator of its own: what else a seed draws stays as it was.
         let (name, options) = self.added_by("mapping", self.rng.fork(44))?;
-        let common = if self.added.has_option("mapping", name, "gc_batch") { common } else { "" };
+        let common = if self.policies.has_option("mapping", name, "gc_batch") { common } else { "" };
         // What its file says goes before what all have.
         let key = |part: &str| part.split('=').next().unwrap_or_default().trim().to_string();
         let said: Vec<String> = options.split(',').map(key).collect();

@@ -1,6 +1,6 @@
 //! Random layers above devices: arrays, caches, faults.
 
-use super::{Caching, Draft, Drive, LEG};
+use super::{Caching, Draft, Drive, LEG, keys};
 use nandu_base::Rng;
 use std::fmt::Write;
 
@@ -95,19 +95,8 @@ impl Draft<'_> {
     pub(super) fn fair_queue(&mut self, below: String) -> String {
         let name = self.begin("queue");
         self.put_text("below", below);
-        let schedulers = [
-            "{ kind = \"noop\" }",
-            "{ kind = \"deadline\", read_expire = \"2 ms\", write_expire = \"9 ms\", batch = 4 }",
-            "{ kind = \"anticipatory\", antic_expire = \"300 us\", read_batch = \"3 ms\", write_batch = \"1 ms\" }",
-            "{ kind = \"cfq\", slice_sync = \"2 ms\", slice_async = \"1 ms\", slice_idle = \"200 us\", quantum = 2 }",
-            "{ kind = \"cfq\", slices = \"slo\", slice_sync = \"1 ms\" }",
-            "{ kind = \"cffq\", slice = \"1 ms\" }",
-            "{ kind = \"fios\", slice = \"1 ms\", anticipation = \"100 us\" }",
-            "{ kind = \"flashfq\", throttle = \"500 us\", anticipation = \"100 us\" }",
-            "{ kind = \"vssd\", channels = 2, credits = \"500 us\", channel_depth = 2 }",
-            "{ kind = \"drr\", quantum = \"500 us\" }",
-        ];
-        let scheduler = *self.rng.pick(&schedulers);
+        let schedulers = self.shipped("scheduler");
+        let scheduler = format!("{{ {} }}", keys(*self.rng.pick(&schedulers)));
         let scheduler = self.policy("scheduler", scheduler);
         self.put("scheduler", &scheduler);
         let takes_order =
@@ -205,6 +194,8 @@ impl Draft<'_> {
         let adaptive = format!(
             "{{ kind = \"adaptive-culling\", trigger = \"{trigger}\", ghost = {ghost}, step_down_max = 2, tail_share = \"1/4\" }}"
         );
+        // Not the list of the registry: culling goes with prefetching of segments alone, and those that came later have a generator of their
+        // own below, so that seeds draw what they drew.
         let others =
             ["arc", "sarc", "s3-fifo", "lru", "sieve"].map(|kind| format!("{{ kind = \"{kind}\" }}"));
         let by_segment =
@@ -237,7 +228,8 @@ impl Draft<'_> {
             Caching::Back => true,
         };
         if back {
-            let destage = *self.rng.pick(&["lru", "bplru", "lb-clock"]);
+            let destages = self.shipped("destage");
+            let (destage, _) = *self.rng.pick(&destages);
             let dirty = block * self.rng.between(1, memory / block / 2);
             let unit = block << self.rng.below(5);
             let (after, depth) = (*self.rng.pick(&[20, 500, 20_000]), self.rng.between(1, 4));

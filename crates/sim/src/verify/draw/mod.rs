@@ -38,9 +38,9 @@ pub(super) fn stack(shape: &Shape, rng: &mut Rng, registry: &Registry) -> String
     if let Shape::File(text) = shape {
         return text.clone();
     }
-    let added = Added::of(registry);
+    let policies = Policies::of(registry);
     for _ in 0..200 {
-        let text = Draft::new(rng, &added).whole(shape);
+        let text = Draft::new(rng, &policies).whole(shape);
         if can_start(&text, Precondition::Empty, registry) {
             return text;
         }
@@ -54,26 +54,36 @@ pub(super) fn can_start(toml: &str, precondition: Precondition, registry: &Regis
     Stack::parse_with(toml, registry).is_ok_and(|stack| stack.build(&options).is_ok())
 }
 
-/// The policies of a registry that Nandu does not ship.
-struct Added(Vec<Policy>);
+/// The policies of a registry: those that Nandu ships, and the others.
+struct Policies {
+    shipped: Registry,
+    others: Vec<Policy>,
+}
 
-impl Added {
-    fn of(registry: &Registry) -> Added {
+impl Policies {
+    fn of(registry: &Registry) -> Policies {
         let shipped = builtin();
         let families = registry.families();
-        Added(families.iter().flat_map(|family| registry.beyond(&shipped, family)).copied().collect())
+        let others = families.iter().flat_map(|family| registry.beyond(&shipped, family)).copied().collect();
+        Policies { shipped, others }
     }
 
     /// Whether the policy of this name has the option.
     fn has_option(&self, family: &str, name: &str, key: &str) -> bool {
-        let mut named = self.0.iter().filter(|policy| policy.family == family && policy.name == name);
+        let mut named = self.others.iter().filter(|policy| policy.family == family && policy.name == name);
         named.any(|policy| policy.has_option(key))
     }
 }
 
+/// The inside of the table of a policy with these options.
+fn keys((name, options): (&str, &str)) -> String {
+    let comma = if options.is_empty() { "" } else { ", " };
+    format!("kind = \"{name}\"{comma}{options}")
+}
+
 struct Draft<'a> {
     rng: &'a mut Rng,
-    added: &'a Added,
+    policies: &'a Policies,
     drive: Drive,
     /// Mirrors are hetero-mirrors.
     hetero: bool,
@@ -86,10 +96,10 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    fn new(rng: &'a mut Rng, added: &'a Added) -> Draft<'a> {
+    fn new(rng: &'a mut Rng, policies: &'a Policies) -> Draft<'a> {
         Draft {
             rng,
-            added,
+            policies,
             drive: Drive::Any,
             hetero: false,
             shares_dies: false,
@@ -303,7 +313,7 @@ impl<'a> Draft<'a> {
 
     /// The same, drawn from `own`.
     fn added_by(&self, family: &str, mut own: Rng) -> Option<(&'static str, &'static str)> {
-        let known = self.added.0.iter().filter(|policy| policy.family == family);
+        let known = self.policies.others.iter().filter(|policy| policy.family == family);
         let draws: Vec<(&str, &str)> =
             known.flat_map(|p| p.draws.iter().map(|&draw| (p.name, draw))).collect();
         if draws.is_empty() {
@@ -314,11 +324,13 @@ impl<'a> Draft<'a> {
 
     /// The table of a policy: `drawn`, or one that the registry adds to the family.
     fn policy(&self, family: &str, drawn: impl Into<String>) -> String {
-        match self.added(family) {
-            None => drawn.into(),
-            Some((name, "")) => format!("{{ kind = \"{name}\" }}"),
-            Some((name, options)) => format!("{{ kind = \"{name}\", {options} }}"),
-        }
+        self.added(family).map_or_else(|| drawn.into(), |named| format!("{{ {} }}", keys(named)))
+    }
+
+    /// Every policy of the family that Nandu ships, with each of the options that it is drawn with, in the order of its list.
+    fn shipped(&self, family: &str) -> Vec<(&'static str, &'static str)> {
+        let all = self.policies.shipped.policies(family);
+        all.flat_map(|policy| policy.draws.iter().map(|&draw| (policy.name, draw))).collect()
     }
 
     fn put_text(&mut self, key: &str, value: impl std::fmt::Display) {
@@ -428,12 +440,12 @@ mod tests {
     #[test]
     fn most_stacks_that_are_drawn_can_be_built() {
         let registry = &builtin();
-        let added = Added::of(registry);
+        let policies = Policies::of(registry);
         for &(name, family) in Family::ALL {
             let mut rng = Rng::new(1);
             let shape = Shape::Named(family);
             let built = (0..60).filter(|_| {
-                can_start(&Draft::new(&mut rng, &added).whole(&shape), Precondition::Empty, registry)
+                can_start(&Draft::new(&mut rng, &policies).whole(&shape), Precondition::Empty, registry)
             });
             let built = built.count();
             assert!(built >= 24, "{name}: {built} of 60 can be built");

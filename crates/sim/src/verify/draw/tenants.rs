@@ -1,7 +1,7 @@
 //! Random drives that tenants share.
 
 use super::drives::checkpoint_blocks;
-use super::{Draft, Drive};
+use super::{Draft, Drive, keys};
 use nandu_base::Rng;
 use std::fmt::Write;
 
@@ -118,11 +118,9 @@ impl Draft<'_> {
         if is_dealt {
             self.put("max_tenants", tenants + rng.below(3));
         }
+        // Not the list of the registry: the numbers below say who has which options, and channels and dies must be there.
         let isolation = match kind {
-            _ if added.is_some() => added.map_or_else(String::new, |(name, options)| match options {
-                "" => format!("kind = \"{name}\""),
-                options => format!("kind = \"{name}\", {options}"),
-            }),
+            _ if added.is_some() => added.map_or_else(String::new, keys),
             0 if own_channels && rng.fork(28).below(3) == 0 => "kind = \"die\"".to_string(),
             0 if own_channels => "kind = \"channel\"".to_string(),
             1 => "kind = \"ops\"".to_string(),
@@ -148,10 +146,10 @@ impl Draft<'_> {
             self.put("slc_cache", &slc.options);
         }
         let (order, spread) = (*rng.pick(&["fifo", "least-worn"]), rng.below(4));
-        let mut wear = format!(
-            "free_block_order = \"{order}\", static_wl_threshold = {spread}, static_wl_interval = {}",
-            rng.between(1, 4)
-        );
+        let every = rng.between(1, 4);
+        let levelling =
+            self.levelling(format!("static_wl_threshold = {spread}, static_wl_interval = {every}"));
+        let mut wear = format!("free_block_order = \"{order}\", {levelling}");
         wear += &wear_of_tenants(rng.fork(23));
         self.put("wear", format!("{{ {wear} }}"));
         if rng.below(2) == 0 && (!is_dealt || rng.fork(24).below(2) == 0) {
