@@ -8,7 +8,8 @@ use nandu_trace::fit::{Fit, fit};
 use nandu_trace::formats::by_name;
 use nandu_trace::stats::{Stats, StatsOptions, stats};
 use nandu_trace::write::{Unsupported, write};
-use nandu_trace::{Arrival, LoadOptions, Origin, Trace, load, parse_bytes};
+use nandu_trace::{Arrival, LoadOptions, Origin, Record, Trace, load, parse_bytes};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 fn folder() -> Option<PathBuf> {
@@ -287,5 +288,54 @@ fn recorded_traces_survive_parquet_and_fitting() {
         assert!(report.span_after_bytes <= before.footprint_bytes);
         assert_eq!((after.footprint_bytes, after.reuse), (before.footprint_bytes, before.reuse), "{file}");
         assert_eq!(after.pages_per_request_mean, before.pages_per_request_mean);
+    }
+}
+
+/// Of the accesses of 1,000 requests, the share that goes to pages which were asked for at least twice in the 1,000 requests `distance` thousand before.
+fn percent_still_hot(trace: &Trace, distance: usize) -> f64 {
+    let count = |records: &[Record]| {
+        let mut pages = BTreeMap::<(u16, u64), u64>::new();
+        for record in records {
+            if record.len_sectors() == 0 {
+                continue;
+            }
+            let last = (record.offset_sectors() + record.len_sectors() - 1) / 8;
+            (record.offset_sectors() / 8..=last)
+                .for_each(|page| *pages.entry((record.stream(), page)).or_default() += 1);
+        }
+        pages
+    };
+    let windows: Vec<_> = trace.records.chunks(1_000).map(count).collect();
+    let pairs = windows.iter().zip(&windows[distance..]);
+    let shares = pairs.map(|(before, now)| {
+        let hot = now.iter().filter(|(page, _)| before.get(page).is_some_and(|&n| n >= 2));
+        hot.map(|(_, n)| n).sum::<u64>() as f64 / now.values().sum::<u64>() as f64
+    });
+    let all: Vec<f64> = shares.collect();
+    100.0 * all.iter().sum::<f64>() / all.len() as f64
+}
+
+/// What the drift of `financial1` is fitted to. Both figures are of the first 10,000 requests of Financial1.
+#[test]
+fn a_hot_set_that_moves_grows_cold_as_that_of_financial1_does() {
+    const RECORDED: [(usize, f64); 2] = [(1, 14.2), (4, 5.2)];
+    let made = |drift: &str| {
+        let params = serde_json::json!({ "requests": 10_000, "drift": drift });
+        nandu_trace::synth::by_name("financial1").unwrap().trace(&params, 7).unwrap()
+    };
+    let (stays, moves) = (made("0"), made("120 KiB"));
+    for (distance, recorded) in RECORDED {
+        let [stays, moves] = [&stays, &moves].map(|trace| percent_still_hot(trace, distance));
+        assert!((moves - recorded).abs() < 5.0, "{moves} % after {distance}, recorded {recorded} %");
+        assert!(stays > 2.0 * recorded, "{stays} % after {distance} where nothing moves");
+    }
+    let Some(folder) = folder() else { return };
+    let trace = read(&folder.join("Financial1-first10000.spc.zst"));
+    for (distance, recorded) in RECORDED {
+        let percent = percent_still_hot(&trace, distance);
+        assert!(
+            (percent - recorded).abs() < 0.1,
+            "{percent} % after {distance}, in the sources {recorded} %"
+        );
     }
 }

@@ -55,8 +55,8 @@ pub struct Load {
     pub settings: Vec<GenSetting>,
     /// Requests, instead of the experiment's.
     pub requests: Option<u64>,
-    /// Drives are empty at the start.
-    pub on_empty: bool,
+    /// What drives hold at the start; they are full where nothing is said.
+    pub start: Option<Precondition>,
     /// How often it is replayed; the requests of a generated load are divided among the passes. 0 means once.
     pub passes: u32,
     /// Every request counts, from a start with nothing in memory. Otherwise the first fifth does not.
@@ -167,7 +167,7 @@ impl Runner<'_> {
         Common { seed: self.seed, precondition, registry: &self.registry, console: Console::SILENT }
     }
 
-    /// Runs every setup on the same requests, one outstanding, on a drive that is full; unless the load is
+    /// Runs every setup on the same requests, one outstanding; unless the load is
     /// cold, the first fifth warms what is cached and does not count.
     pub fn run(&self, setups: &[Setup], load: &Load) -> Result<Results, Failure> {
         let stacks = self.open(setups)?;
@@ -297,7 +297,7 @@ impl Runner<'_> {
         if recorded.is_none() {
             settings.push(GenSetting { key: "requests".into(), value: requests.into() });
         }
-        let precondition = if load.on_empty { Precondition::Empty } else { Precondition::Filled };
+        let precondition = load.start.unwrap_or(Precondition::Filled);
         let load = Replay {
             trace: Some(recorded.map_or_else(|| load.name.into(), |file| file.clone().into())),
             settings,

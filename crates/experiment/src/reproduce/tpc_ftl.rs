@@ -7,6 +7,7 @@ use super::runner::{Load, Results, Runner, Setup};
 use super::{Figure, Findings, Measured, Paper, Shape};
 use crate::failure::Failure;
 use crate::format::{percent, size};
+use nandu_base::Precondition;
 use nandu_sim::RunResult;
 
 /// The paper.
@@ -32,11 +33,29 @@ const SWEEP: [u64; 8] = [8, 16, 32, 64, 128, 256, 512, 1024];
 /// Mean requests of a sequential run in the sweep over run lengths.
 const RUNS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
+/// Claims that are measured on the traces of the paper.
+const OF_TRACES: [&str; 12] =
+    ["C2-1", "C2-2", "C2-3", "C2-4", "C2-5", "C2-6", "C2-7", "C2-8", "C2-9", "C2-10", "C2-11", "C2-12"];
+/// How far the hot set of Financial1 moves in 1,000 requests: see `crates/trace/src/synth/financial1.rs`.
+const DRIFT: &str = "120 KiB";
+/// What cases end with whose drive has been written for long and collects.
+const AGED: &str = ", aged";
+/// What cases end with whose hot set moves.
+const MOVING: &str = ", moving";
+/// Both.
+const BOTH: &str = ", moving and aged";
+
+/// Whether a case is measured once more, on another drive or another load than the first set-up has.
+fn is_again(case: &str) -> bool {
+    [AGED, MOVING, BOTH].iter().any(|end| case.ends_with(end))
+}
+
 fn measure(runner: &Runner) -> Result<Findings, Failure> {
     let mut found = Findings::default();
-    if runner.wants_beside(&["C2-13", "O2-4", "B2-9"]) {
+    if OF_TRACES.iter().any(|id| runner.wants_some(id, |case| !is_again(case))) {
         traces(runner, &mut found)?;
     }
+    again(runner, &mut found)?;
     if runner.wants(&["C2-13"]) {
         run_lengths(runner, &mut found)?;
     }
@@ -67,13 +86,46 @@ fn rivals(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The paper's claims once more: with a hot set that moves, and on drives that collect.
+fn again(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
+    let wants = |case: &str| OF_TRACES.iter().any(|id| runner.wants_case(id, case));
+    let ends_moving = |case: &str| case.ends_with(MOVING);
+    let moving = Load::plain("financial1").with("drift", DRIFT);
+    if OF_TRACES.iter().any(|id| runner.wants_some(id, ends_moving)) {
+        let mut sweep = sweep(runner, &moving)?;
+        let mut race = runner.run(&[setup("page map", PAGE_MAP, &[])], &moving)?;
+        for scheme in ["DFTL", "TPC-FTL"] {
+            let same = sweep.results.remove(&label(scheme, 128)).expect("128 KiB is one of the sizes");
+            race.insert(scheme.into(), same);
+        }
+        later("financial1", MOVING, &race, found);
+        small_and_large(MOVING, &sweep, &race["TPC-FTL"], found);
+    }
+    let aged = |load: Load| Load { start: Some(Precondition::Aged), ..load };
+    let plain = TRACES.map(|trace| (trace, AGED, aged(Load::plain(trace))));
+    for (trace, end, load) in plain.into_iter().chain([("financial1", BOTH, aged(moving))]) {
+        let case = format!("{trace}{end}");
+        if wants(&case) && runner.quick {
+            for id in ["C2-1", later_than_dftl(trace)] {
+                let (case, reason) = (case.clone(), String::from("only the full form ages the drive"));
+                found.measured.push(Measured { id, case, reason, ..Measured::default() });
+            }
+        } else if wants(&case) {
+            let setups =
+                [setup("page map", PAGE_MAP, &[]), setup("DFTL", DFTL, &[]), setup("TPC-FTL", TPC, &[])];
+            later(trace, end, &runner.run(&setups, &load)?, found);
+        }
+    }
+    Ok(())
+}
+
 /// What is measured on the traces of the paper.
 fn traces(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let races: Vec<Results> = TRACES.iter().map(|t| race(runner, t)).collect::<Result<_, _>>()?;
     fig5(&races, found);
     delayed_reads(&races, found);
     for (trace, race) in [("websearch1", &races[2]), ("financial1", &races[0])] {
-        let sweep = sweep(runner, trace)?;
+        let sweep = sweep(runner, &Load::plain(trace))?;
         fig6(trace, &sweep, race, found);
         if trace == "financial1" {
             memory(&race["page map"], &sweep.results, found);
@@ -133,26 +185,37 @@ fn measured(id: &'static str, case: &str, value: f64, from: &RunResult, reason: 
     }
 }
 
+/// The claim of how TPC-FTL is beside DFTL on a trace.
+fn later_than_dftl(trace: &str) -> &'static str {
+    if trace == "websearch1" { "C2-3" } else { "C2-2" }
+}
+
+/// C2-1 to C2-3 of one trace: how much later TPC-FTL answers than the others.
+fn later(trace: &str, end: &str, race: &Results, found: &mut Findings) {
+    let case = &format!("{trace}{end}");
+    let (pm, dftl, tpc) = (&race["page map"], &race["DFTL"], &race["TPC-FTL"]);
+    let gap = without_gc_us(tpc) - without_gc_us(pm);
+    let reason = format!(
+        "{:.0} against {:.0} us; without waits for collection {gap:.0} us apart; {} of accesses hit",
+        mean_us(tpc),
+        mean_us(pm),
+        share(counter(tpc, "cmt_hits"), counter(tpc, "cmt_hits") + counter(tpc, "cmt_misses")),
+    );
+    found.measured.push(measured("C2-1", case, mean_us(tpc) - mean_us(pm), tpc, reason));
+    let id = later_than_dftl(trace);
+    let reason = format!(
+        "{:.0} against {:.0} us; DFTL hits {}",
+        mean_us(tpc),
+        mean_us(dftl),
+        share(counter(dftl, "cmt_hits"), counter(dftl, "cmt_hits") + counter(dftl, "cmt_misses")),
+    );
+    found.measured.push(measured(id, case, mean_us(tpc) / mean_us(dftl), tpc, reason));
+}
+
 /// C2-1 to C2-3: mean latency of three schemes on three traces.
 fn fig5(races: &[Results], found: &mut Findings) {
     for (trace, race) in TRACES.iter().zip(races) {
-        let (pm, dftl, tpc) = (&race["page map"], &race["DFTL"], &race["TPC-FTL"]);
-        let gap = without_gc_us(tpc) - without_gc_us(pm);
-        let reason = format!(
-            "{:.0} against {:.0} us; without waits for collection {gap:.0} us apart; {} of accesses hit",
-            mean_us(tpc),
-            mean_us(pm),
-            share(counter(tpc, "cmt_hits"), counter(tpc, "cmt_hits") + counter(tpc, "cmt_misses")),
-        );
-        found.measured.push(measured("C2-1", trace, mean_us(tpc) - mean_us(pm), tpc, reason));
-        let id = if *trace == "websearch1" { "C2-3" } else { "C2-2" };
-        let reason = format!(
-            "{:.0} against {:.0} us; DFTL hits {}",
-            mean_us(tpc),
-            mean_us(dftl),
-            share(counter(dftl, "cmt_hits"), counter(dftl, "cmt_hits") + counter(dftl, "cmt_misses")),
-        );
-        found.measured.push(measured(id, trace, mean_us(tpc) / mean_us(dftl), tpc, reason));
+        later(trace, "", race, found);
     }
     let line = |label: &str| {
         let points = races.iter().enumerate().map(|(i, race)| (i as f64 + 1.0, mean_us(&race[label])));
@@ -209,8 +272,12 @@ struct Sweep {
     results: Results,
 }
 
-fn sweep(runner: &Runner, trace: &'static str) -> Result<Sweep, Failure> {
-    let label = |scheme: &str, kib: u64| format!("{scheme}, {}", size(kib << 10));
+/// What the result of a scheme with a cache of this size is found by.
+fn label(scheme: &str, kib: u64) -> String {
+    format!("{scheme}, {}", size(kib << 10))
+}
+
+fn sweep(runner: &Runner, load: &Load) -> Result<Sweep, Failure> {
     let setups: Vec<Setup> = SWEEP
         .iter()
         .flat_map(|&kib| {
@@ -218,7 +285,7 @@ fn sweep(runner: &Runner, trace: &'static str) -> Result<Sweep, Failure> {
                 .map(|(name, text)| setup(&label(name, kib), text, &[cache(kib)]))
         })
         .collect();
-    let results = runner.run(&setups, &Load::plain(trace))?;
+    let results = runner.run(&setups, load)?;
     let line = |scheme: &str| {
         SWEEP.iter().map(|&kib| (kib as f64, mean_us(&results[&label(scheme, kib)]))).collect()
     };
@@ -234,27 +301,39 @@ fn in_words(line: &[(f64, f64)]) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
+impl Sweep {
+    fn words(&self) -> String {
+        let Sweep { dftl, tpc, .. } = self;
+        format!("us from 8 KiB to 1 MiB: TPC-FTL {}; DFTL {}", in_words(tpc), in_words(dftl))
+    }
+}
+
+/// C2-5, C2-6: what a larger cache gains on Financial1.
+fn small_and_large(end: &str, sweep: &Sweep, from: &RunResult, found: &mut Findings) {
+    let Sweep { dftl, tpc, .. } = sweep;
+    let gained = (at(dftl, 32.0) - at(dftl, 1024.0)) * 100.0 / at(dftl, 32.0);
+    found.measured.push(measured("C2-5", &format!("financial1{end}"), gained, from, sweep.words()));
+    for (case, kib) in [("small cache", 32.0), ("128 KiB", 128.0)] {
+        let ratio = at(tpc, kib) / at(dftl, kib);
+        let reason = format!("{:.0} against {:.0} us", at(tpc, kib), at(dftl, kib));
+        found.measured.push(measured("C2-6", &format!("{case}{end}"), ratio, from, reason));
+    }
+}
+
 /// C2-4 to C2-6: mean latency over the size of the cache.
 fn fig6(trace: &'static str, sweep: &Sweep, race: &Results, found: &mut Findings) {
     let from = &race["TPC-FTL"];
     let Sweep { dftl, tpc, .. } = sweep;
-    let both = format!("us from 8 KiB to 1 MiB: TPC-FTL {}; DFTL {}", in_words(tpc), in_words(dftl));
     let ratios = || tpc.iter().zip(dftl).map(|(t, d)| t.1 / d.1);
     if trace == "websearch1" {
         let (least, most) = tpc.iter().fold((f64::MAX, 0.0f64), |(a, b), p| (a.min(p.1), b.max(p.1)));
-        found.measured.push(measured("C2-4", "flat", most / least, from, both.clone()));
+        found.measured.push(measured("C2-4", "flat", most / least, from, sweep.words()));
         let why = "the stand-in asks for any page as often as for another, so no size could be better";
         found.moot_unless(origin(from) != "synthetic", why);
         let worst = ratios().fold(0.0, f64::max);
         found.measured.push(measured("C2-4", "better", worst, from, "the sizes of Fig 6".into()));
     } else {
-        let gained = (at(dftl, 32.0) - at(dftl, 1024.0)) * 100.0 / at(dftl, 32.0);
-        found.measured.push(measured("C2-5", trace, gained, from, both.clone()));
-        for (case, kib) in [("small cache", 32.0), ("128 KiB", 128.0)] {
-            let ratio = at(tpc, kib) / at(dftl, kib);
-            let reason = format!("{:.0} against {:.0} us", at(tpc, kib), at(dftl, kib));
-            found.measured.push(measured("C2-6", case, ratio, from, reason));
-        }
+        small_and_large("", sweep, from, found);
     }
     let part = if trace == "websearch1" { "a" } else { "b" };
     found.figures.push(Figure {

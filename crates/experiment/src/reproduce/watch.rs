@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use nandu_base::{Instant, Span};
 use nandu_sim::RunResult;
 use nandu_sim::samples::Samples;
-use nandu_sim::tap::{Ended, Look, Tap, run_tapped};
+use nandu_sim::tap::{Ended, Look, Seen, Tap, run_tapped};
 use std::collections::BTreeMap;
 
 /// A run of one setup.
@@ -19,14 +19,43 @@ pub struct Watched {
     pub result: RunResult,
     /// When each request came and went.
     pub times: Times,
-    /// The machines over the run.
+    /// The machines over the run; empty where nobody asked for them.
     pub samples: Samples,
     /// When the replay began, after the stack was open.
     pub start: Instant,
 }
 
+impl Watched {
+    fn of(seen: Seen<Every>, cap: u32) -> Watched {
+        let Seen { result, tap, samples, start, .. } = seen;
+        Watched { result, times: Times::of(tap.0, cap as usize), samples, start }
+    }
+}
+
 /// Runs by the label of their setup.
 pub type Runs = BTreeMap<String, Watched>;
+
+/// What is watched on one load.
+pub struct Watch<'a> {
+    /// Each of them runs on the same requests.
+    pub setups: Vec<Setup>,
+    /// The requests.
+    pub load: Load,
+    /// Most requests in the system.
+    pub cap: u32,
+    /// When each request comes on the machines' clock, and not at its own time. The stacks must be open at once: theirs is the clock of the
+    /// replay.
+    pub at: Option<&'a [Span]>,
+    /// Labels of setups whose machines are read off as the run goes on.
+    pub sampled: &'a [&'a str],
+}
+
+impl Watch<'_> {
+    /// Requests at their own times, and nobody is read off.
+    pub fn plain(setups: Vec<Setup>, load: Load, cap: u32) -> Self {
+        Watch { setups, load, cap, at: None, sampled: &[] }
+    }
+}
 
 /// When each request of a run came and went, by its number.
 #[derive(Clone, Debug)]
@@ -98,48 +127,47 @@ impl Times {
 impl Runner<'_> {
     /// Runs every setup on the same requests, with at most `cap` in the system.
     pub fn watch(&self, setups: &[Setup], load: &Load, cap: u32) -> Result<Runs, Failure> {
-        self.watch_plans(self.open_plans(setups, load, cap)?, cap)
+        Ok(self.watch_all(&[Watch::plain(setups.into(), load.clone(), cap)])?.remove(0))
     }
 
-    /// As [`Runner::watch`], with each request at a given time of the machines' clock and as many in the system as there
-    /// are. The stacks must be open at once: theirs is the clock of the replay.
-    pub fn watch_at(&self, setups: &[Setup], load: &Load, times: &[Span]) -> Result<Runs, Failure> {
-        let all = u32::try_from(times.len()).unwrap_or(u32::MAX);
-        let mut plans = self.open_plans(setups, load, all)?;
+    /// The same for several loads, all of whose runs wait in one line for the threads.
+    pub fn watch_all(&self, all: &[Watch<'_>]) -> Result<Vec<Runs>, Failure> {
+        let mut plans = Vec::new();
+        for watch in all {
+            plans.extend(self.plan_watch(watch)?.into_iter().map(|plan| (watch, plan)));
+        }
+        let bar = self.console.runs(plans.iter().map(|(_, plan)| plan.length()));
+        let watched = parallel::map(&plans, self.jobs, |(watch, plan)| {
+            let label = plan.opened.label.as_str();
+            let look = Look { samples: watch.sampled.contains(&label), ..Look::default() };
+            let seen = run_tapped(&plan.opened.stack, &plan.options, Every::default(), look, bar.follow());
+            match seen {
+                Ok(seen) => Ok((label.to_string(), Watched::of(seen, watch.cap))),
+                Err(error) => Err(Failure::from(error).at(label)),
+            }
+        });
+        bar.clear();
+        let mut watched = watched.into_iter();
+        all.iter().map(|watch| watched.by_ref().take(watch.setups.len()).collect()).collect()
+    }
+
+    /// One plan for each setup.
+    fn plan_watch(&self, watch: &Watch<'_>) -> Result<Vec<Plan>, Failure> {
+        let mut plans = self.plan(self.open(&watch.setups)?, &watch.load, Some(watch.cap))?;
+        if let Some(plan) = plans.iter().find(|p| p.requests() < LEAST) {
+            let (name, requests) = (watch.load.name, plan.requests());
+            return Err(Failure::input(format!(
+                "{name} has {requests} requests; an experiment needs {LEAST}"
+            )));
+        }
+        let Some(times) = watch.at else { return Ok(plans) };
         for workload in plans.iter_mut().flat_map(|p| &mut p.options.workloads) {
             let trace = workload.trace.held_mut();
             for (record, time) in trace.records.iter_mut().zip(times) {
                 *record = record.at(time.0).map_err(|e| Failure::input(e.to_string()))?;
             }
         }
-        self.watch_plans(plans, all)
-    }
-
-    fn open_plans(&self, setups: &[Setup], load: &Load, cap: u32) -> Result<Vec<Plan>, Failure> {
-        let stacks = self.open(setups)?;
-        let plans = self.plan(stacks, load, Some(cap))?;
-        match plans.iter().find(|p| p.requests() < LEAST) {
-            Some(plan) => Err(Failure::input(format!(
-                "{} has {} requests; an experiment needs {LEAST}",
-                load.name,
-                plan.requests()
-            ))),
-            None => Ok(plans),
-        }
-    }
-
-    fn watch_plans(&self, plans: Vec<Plan>, cap: u32) -> Result<Runs, Failure> {
-        let bar = self.console.runs(plans.iter().map(Plan::length));
-        let runs = parallel::map(&plans, self.jobs, |plan| {
-            let look = Look { samples: true, ..Look::default() };
-            let seen = run_tapped(&plan.opened.stack, &plan.options, Every::default(), look, bar.follow());
-            let label = plan.opened.label.clone();
-            let seen = seen.map_err(|error| Failure::from(error).at(&label))?;
-            let times = Times::of(seen.tap.0, cap as usize);
-            Ok((label, Watched { result: seen.result, times, samples: seen.samples, start: seen.start }))
-        });
-        bar.clear();
-        runs.into_iter().collect()
+        Ok(plans)
     }
 }
 
@@ -149,6 +177,22 @@ const LEAST: u64 = 300;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_is_read_off_where_it_is_asked_for_and_nothing_else_changes() {
+        let text = include_str!("../../experiments/01-hetero-mirroring/hdd-1.toml");
+        let setup = |label: &str| Setup { label: label.into(), text, set: Vec::new() };
+        let load = Load::plain("small-files").with("space", "900 MiB");
+        let plain = || Watch::plain(vec![setup("one"), setup("other")], load.clone(), 8);
+        let all = [Watch { sampled: &["one"], ..plain() }, plain()];
+        let runs = Runner::small(300).watch_all(&all).expect("the stack is well formed");
+        let is_sampled = |runs: &Runs, label: &str| !runs[label].samples.times.is_empty();
+        let seen = runs.iter().map(|r| ["one", "other"].map(|label| is_sampled(r, label)));
+        assert_eq!(seen.collect::<Vec<_>>(), [[true, false], [false, false]]);
+        for label in ["one", "other"] {
+            assert_eq!(runs[0][label].times.end, runs[1][label].times.end);
+        }
+    }
 
     /// A line of one server: who is let in waits for those before, whatever the cap lets in.
     #[test]

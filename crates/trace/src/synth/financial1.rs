@@ -5,7 +5,9 @@
 //! and inter-arrival within 3 %, pages within 0.03, footprint 0.5 to 1 GB over the whole trace.
 //!
 //! Half of the gaps are short (bursts). Not modelled: the 24 ASUs and their shares. Change over the day is a setting (`period`), off by
-//! default.
+//! default, and so is a hot set that moves (`drift`). 120 KiB fit the first 10,000 requests of the trace: of the accesses of 1,000 requests 14 %
+//! go to pages that were asked for twice or more in the 1,000 before, and 5 % to those of 4,000 before; here 18 and 6 %, and 38 % at any distance where nothing moves.
+//! Over the whole trace that goes once over the 640 MiB which are touched.
 
 use super::cycle::{self, CycleParams};
 use super::mix::MixParams;
@@ -40,6 +42,8 @@ pub struct Financial1 {
     pub hot: ByteLen,
     /// Zipf exponent over the 4 KiB pages of the hot set.
     pub zipf: Ratio,
+    /// How far ranks move over the hot set in 1,000 requests; 0 for a hot set that stays.
+    pub drift: ByteLen,
     /// Length of a cycle of a busy and a quiet phase; 0 for a load that does not change over time.
     pub period: Span,
     /// Part of a cycle that is busy.
@@ -59,6 +63,7 @@ impl Default for Financial1 {
             space: ByteLen::gib(5),
             hot: ByteLen::mib(640),
             zipf: Ratio::new(1, 1),
+            drift: ByteLen::ZERO,
             period: Span::ZERO,
             busy: cycle::BUSY,
             busy_share: cycle::BUSY_SHARE,
@@ -81,6 +86,7 @@ impl Params for Financial1 {
             hot: self.hot,
             piece: ByteLen::kib(64),
             zipf: Some(self.zipf),
+            drift: self.drift,
             cycle: CycleParams {
                 period: self.period,
                 busy: self.busy,

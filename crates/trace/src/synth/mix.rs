@@ -13,6 +13,9 @@ use crate::error::TraceError;
 use crate::record::{MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS, Record};
 use nandu_base::{ByteLen, Op, Ratio, Rng, SECTOR, Span};
 
+/// Requests in which ranks move by the drift.
+const DRIFT_REQUESTS: u128 = 1_000;
+
 /// Settings of a [`Mix`].
 #[derive(Clone, Debug)]
 pub struct MixParams {
@@ -48,6 +51,9 @@ pub struct MixParams {
     pub piece: ByteLen,
     /// Zipf exponent; `None` draws evenly.
     pub zipf: Option<Ratio>,
+    /// How far ranks move over the hot part in 1,000 requests: grains that were never asked for come in at rank 1 and
+    /// grow cold; 0 for ranks that stay where they are.
+    pub drift: ByteLen,
     /// Share of requests that start where the one before ended.
     pub sequential: Ratio,
     /// Share of the others that start at a grain; the rest start at any sector of it.
@@ -75,6 +81,7 @@ impl MixParams {
             grain: ByteLen::kib(4),
             piece: ByteLen::kib(4),
             zipf: None,
+            drift: ByteLen::ZERO,
             sequential: Ratio::ZERO,
             aligned: Ratio::new(1, 1),
         }
@@ -161,6 +168,13 @@ impl Mix {
         unreachable!("a draw below the sum of the weights falls on one of them")
     }
 
+    /// The rank that a drawn one had at the start: whoever is at rank 1 was not yet hot then.
+    fn drifted(&self, rank: u64, grains: u64) -> u64 {
+        let bytes = u128::from(self.made) * u128::from(self.p.drift.0) / DRIFT_REQUESTS;
+        let moved = (bytes / u128::from(self.p.grain.0) % u128::from(grains)) as u64;
+        if rank < moved { rank + grains - moved } else { rank - moved }
+    }
+
     fn start_sectors(&mut self, op: Op, len: u64) -> u64 {
         let end = self.p.space.0 / SECTOR;
         let write_grains = self.p.write_space.0 / self.p.grain.0;
@@ -176,6 +190,7 @@ impl Mix {
             Some(zipf) => zipf.draw(&mut self.places),
             None => self.places.below(grains),
         };
+        let rank = if self.p.drift.0 == 0 { rank } else { self.drifted(rank, grains) };
         let per_piece = self.p.piece.0 / self.p.grain.0;
         let grain = self.scatter.place(rank / per_piece) * per_piece + rank % per_piece;
         let grain_sectors = self.p.grain.0 / SECTOR;

@@ -64,6 +64,21 @@ fn financial2_meets_table_3_with_other_starts() {
 }
 
 #[test]
+fn a_hot_set_that_moves_is_the_same_load_elsewhere() {
+    let synth = by_name("financial1").unwrap();
+    let made = |params| synth.trace(&params, SEED).unwrap();
+    let stays = made(json!({ "requests": 10_000, "hot": "64 KiB" }));
+    let moves = made(json!({ "requests": 10_000, "hot": "64 KiB", "drift": "1 GiB" }));
+    let but_place = |r: &Record| (r.time(), r.op(), r.fua(), r.len_sectors());
+    assert!(stays.records.iter().map(but_place).eq(moves.records.iter().map(but_place)));
+    let place = |r: &Record| r.offset_sectors();
+    assert!(stays.records.iter().map(place).ne(moves.records.iter().map(place)));
+    // Ranks go round: starts stay on the hot part, but for the sequential ones that go on behind it.
+    let footprint = stats(&moves.into(), StatsOptions { reuse: false }).footprint_bytes;
+    assert!(footprint < 1 << 20, "{footprint}");
+}
+
+#[test]
 fn phases_move_arrivals_and_nothing_else() {
     for name in ["financial1", "financial2", "webmail"] {
         println!("generator {name}, seed {SEED}");

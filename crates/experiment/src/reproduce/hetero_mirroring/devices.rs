@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::reproduce::runner::{Load, Results, Runner};
 use crate::reproduce::watch::{Runs, Watched};
 use crate::reproduce::{Figure, Findings, Measured, Shape};
+use nandu_base::Precondition;
 use nandu_sim::RunResult;
 
 /// Fill levels in percent.
@@ -69,7 +70,7 @@ pub(super) fn fill(runner: &Runner, found: &mut Findings) -> Result<(), Failure>
     for percent in FILLS {
         let space = (128 << 20) / 100 * percent / 4096 * 4096;
         let load = Load::plain("uniform").with("space", space).with("size", "4 KiB").with("write", "1");
-        let load = Load { requests: Some(FILL_WRITES), on_empty: true, ..load };
+        let load = Load { requests: Some(FILL_WRITES), start: Some(Precondition::Empty), ..load };
         let results = runner.run(&setups, &load)?;
         let means: Vec<f64> = setups.iter().map(|s| results[&s.label].total.mean_ns as f64).collect();
         if base.is_empty() {

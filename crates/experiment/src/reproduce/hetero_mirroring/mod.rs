@@ -190,7 +190,8 @@ mod tests {
     /// What the ratios of Fig 9 and 10 rest on.
     #[test]
     fn a_leg_alone_takes_as_long_as_in_the_mirror() {
-        let pair = ratios::Pair::run(&runner(900), SLC, 100, 1).expect("the stacks are well formed");
+        let pairs = ratios::Pair::run(&runner(900), SLC, &[(100, 1)]).expect("the stacks are well formed");
+        let pair = &pairs[0];
         assert!(pair.agree >= 599, "{} of 600 writes take the mirror as long as its slower leg", pair.agree);
     }
 

@@ -11,7 +11,7 @@
 use super::{CAP, Drive, HDD_1, HETE_MR, SSD_1, counter, measured, small_files};
 use crate::failure::Failure;
 use crate::reproduce::runner::{Load, Runner};
-use crate::reproduce::watch::{Runs, Times};
+use crate::reproduce::watch::{Runs, Times, Watch, Watched};
 use crate::reproduce::{Figure, Findings, Shape};
 use nandu_base::{Instant, Span};
 use nandu_sim::RunResult;
@@ -26,12 +26,12 @@ const LIMITS: [u64; 9] = [10, 13, 15, 18, 20, 25, 30, 50, 100];
 const ALWAYS_DELAYED: &str = "one leg is delayed all the time, and its writes wait in the queue";
 
 pub(super) fn measure(runner: &Runner, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
-    let pairs = |cap| -> Result<[Pair; 2], Failure> {
-        Ok([Pair::run(runner, drive, 100, cap)?, Pair::run(runner, drive, 200, cap)?])
-    };
-    let open = if drive.open { Some(pairs(CAP)?) } else { None };
-    let single = pairs(1)?;
-    let [calm, busy] = open.as_ref().unwrap_or(&single);
+    let caps: &[u32] = if drive.open { &[1, CAP] } else { &[1] };
+    let wanted: Vec<(u64, u32)> = caps.iter().flat_map(|&cap| [(100, cap), (200, cap)]).collect();
+    let pairs = Pair::run(runner, drive, &wanted)?;
+    let (single, open) = pairs.split_at(2);
+    let pairs = if open.is_empty() { single } else { open };
+    let [calm, busy] = pairs else { unreachable!("there is one for each of two loads") };
     let once = largest(calm, drive, "C1-7", found);
     let twice = largest(busy, drive, "C1-8", found);
     let reason = format!("{twice:.1} against {once:.1}");
@@ -39,9 +39,9 @@ pub(super) fn measure(runner: &Runner, drive: Drive, found: &mut Findings) -> Re
     found.moot_unless(once > 0.0, "the drive is never the slower leg");
     for (n, case) in ["100/s", "200/s"].into_iter().enumerate() {
         frozen(&drive.case(case), [calm, busy][n], found);
-        within(&drive.case(case), &single[n], open.as_ref().map(|pairs| &pairs[n]), found);
+        within(&drive.case(case), &single[n], open.get(n), found);
     }
-    limits(&single, drive, found);
+    limits(single, drive, found);
     inside(runner, drive, found)
 }
 
@@ -109,22 +109,36 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// At most `cap` writes in the system.
-    pub fn run(runner: &Runner, drive: Drive, per_second: u64, cap: u32) -> Result<Pair, Failure> {
-        let load = small_files(per_second);
-        let both = [drive.setup("mirror", HETE_MR, &[("device.mirror.write_ack", "\"both\"")])];
-        let whole = runner.watch(&both, &load, cap)?.remove("mirror").expect("it was run");
-        let legs = [drive.setup("ssd", SSD_1, &[]), drive.setup("disk", HDD_1, &[])];
+    /// One for each of so many writes a second with so many in the system at most.
+    pub fn run(runner: &Runner, drive: Drive, wanted: &[(u64, u32)]) -> Result<Vec<Pair>, Failure> {
+        let mirror = || vec![drive.setup("mirror", HETE_MR, &[("device.mirror.write_ack", "\"both\"")])];
+        let watch = |&(per_second, cap): &(u64, u32)| Watch::plain(mirror(), small_files(per_second), cap);
+        let wholes = runner.watch_all(&wanted.iter().map(watch).collect::<Vec<_>>())?;
+        let wholes: Vec<Watched> =
+            wholes.into_iter().map(|mut runs| runs.remove("mirror").expect("it was run")).collect();
         // The platters turn by the clock, and opening the mirror took its time.
-        let opened = whole.start.since(Instant::ZERO);
-        let times: Vec<Span> = whole.times.let_in.iter().map(|&at| opened + at).collect();
-        let runs: Runs = runner.watch_at(&legs, &load, &times)?;
+        let let_in = |whole: &Watched| {
+            let opened = whole.start.since(Instant::ZERO);
+            whole.times.let_in.iter().map(|&at| opened + at).collect()
+        };
+        let times: Vec<Vec<Span>> = wholes.iter().map(let_in).collect();
+        let legs = || vec![drive.setup("ssd", SSD_1, &[]), drive.setup("disk", HDD_1, &[])];
+        let watches = wanted.iter().zip(&times).map(|(&(per_second, _), times)| {
+            let all = u32::try_from(times.len()).unwrap_or(u32::MAX);
+            Watch { at: Some(times), ..Watch::plain(legs(), small_files(per_second), all) }
+        });
+        let runs = runner.watch_all(&watches.collect::<Vec<_>>())?;
+        Ok(wholes.into_iter().zip(runs).map(|(whole, runs)| Pair::of(whole, &runs)).collect())
+    }
+
+    /// The times of the mirror `whole` and of its legs alone.
+    fn of(whole: Watched, legs: &Runs) -> Pair {
         let first = whole.times.first();
         let times = |t: &Times| (first..t.end.len()).map(|n| t.end[n] - t.let_in[n]).collect::<Vec<_>>();
-        let (ssd, disk) = (times(&runs["ssd"].times), times(&runs["disk"].times));
+        let (ssd, disk) = (times(&legs["ssd"].times), times(&legs["disk"].times));
         let own = times(&whole.times);
         let agree = (0..own.len()).filter(|&n| ssd[n].longer(disk[n]) == own[n]).count();
-        Ok(Pair { ssd, disk, rate: whole.times.per_second(), result: whole.result, agree })
+        Pair { ssd, disk, rate: whole.times.per_second(), result: whole.result, agree }
     }
 
     /// SSD / HDD where the drive is slower, else below zero HDD / SSD, as the paper draws it.
@@ -221,14 +235,14 @@ fn within(case: &str, pair: &Pair, open: Option<&Pair>, found: &mut Findings) {
     found.measured.push(measured("C1-10", case, share_within(pair, 13), &pair.result, reason));
 }
 
-fn limits([calm, busy]: &[Pair; 2], drive: Drive, found: &mut Findings) {
+fn limits(single: &[Pair], drive: Drive, found: &mut Findings) {
     let line = |pair: &Pair| LIMITS.map(|k| (k as f64 / 10.0, share_within(pair, k))).to_vec();
     found.figures.push(Figure {
         shape: Shape::Log,
         title: drive.case("Writes within the wait limit, by its multiple of the faster leg's time"),
         x: "wait limit / faster leg (log scale)",
         y: "writes within it, %",
-        lines: vec![("100 writes/s".into(), line(calm)), ("200 writes/s".into(), line(busy))],
+        lines: vec![("100 writes/s".into(), line(&single[0])), ("200 writes/s".into(), line(&single[1]))],
     });
 }
 

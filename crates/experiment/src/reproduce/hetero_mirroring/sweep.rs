@@ -8,7 +8,7 @@ use super::{
 };
 use crate::failure::Failure;
 use crate::reproduce::runner::{Runner, Setup};
-use crate::reproduce::watch::{Runs, Watched};
+use crate::reproduce::watch::{Runs, Watch, Watched};
 use crate::reproduce::{Figure, Findings, Shape};
 use nandu_sim::RunResult;
 
@@ -42,6 +42,8 @@ const BEHIND: &[(&str, &str)] =
 
 /// Loads of the quick form. The last is more than any scheme of a claim completes, and stands for all above the one before it.
 const QUICK: [u64; 4] = [40, 80, 120, 320];
+/// Whose delay queues are drawn over the run at the greatest load.
+const QUEUED: [&str; 4] = ["ack first", "one at a time", "bounded", "as shipped"];
 /// Labels that are no reading of Hete-Mr.
 const SSD: &str = "SSD-1";
 const TWO: &str = "SSD-Mr";
@@ -78,8 +80,13 @@ struct Sweep {
 impl Sweep {
     fn run(runner: &Runner, setups: &[Setup]) -> Result<Sweep, Failure> {
         let loads: &'static [u64] = if runner.quick { &QUICK } else { &LOADS };
-        let runs = loads.iter().map(|&load| runner.watch(setups, &small_files(load), CAP));
-        Ok(Sweep { loads, runs: runs.collect::<Result<_, _>>()? })
+        let drawn = if runner.only.is_empty() { &QUEUED[..] } else { &[] };
+        let watch = |&load: &u64| {
+            let sampled = if Some(&load) == loads.last() { drawn } else { &[] };
+            Watch { sampled, ..Watch::plain(setups.into(), small_files(load), CAP) }
+        };
+        let all: Vec<Watch> = loads.iter().map(watch).collect();
+        Ok(Sweep { loads, runs: runner.watch_all(&all)? })
     }
 
     /// At each of all loads; where one was not run, the next greater one stands for it.
@@ -339,13 +346,12 @@ fn queues(run: &Watched) -> Vec<(f64, f64)> {
 fn figures(sweep: &Sweep, setups: &[Setup], found: &mut Findings) {
     let names: Vec<&str> = setups.iter().map(|s| s.label.as_str()).collect();
     let split = names.iter().position(|n| *n == "HDD-Mr").unwrap_or(names.len());
-    let queued = ["ack first", "one at a time", "bounded", "as shipped"];
     found.figures.push(Figure {
         shape: Shape::Lines,
         title: "Borrowed time: what waits for a leg at 320 writes/s".into(),
         x: "seconds",
         y: "in the delay queues, MB",
-        lines: queued
+        lines: QUEUED
             .into_iter()
             .filter(|label| names.contains(label))
             .map(|label| (label.to_string(), queues(sweep.last(label))))

@@ -34,6 +34,7 @@ fn measure(runner: &Runner) -> Result<Findings, Failure> {
         for group in groups {
             match group {
                 Group::Ratios => verdicts::ratios(&runs, &mut found),
+                Group::Price => verdicts::price(&runs, &mut found),
                 Group::Zones => verdicts::zones(&runs, &mut found),
                 Group::Readings => verdicts::readings(&runs, &mut found),
                 Group::Others => verdicts::others(&runs, &mut found),
@@ -44,6 +45,9 @@ fn measure(runner: &Runner) -> Result<Findings, Failure> {
     if runner.wants_case("C4-4", GENERAL) {
         verdicts::in_general(&all, &mut found);
     }
+    if runner.wants_case("C4-4", GENERAL_PRICE) {
+        verdicts::in_general_price(&all, &mut found);
+    }
     if runner.only.is_empty() {
         verdicts::figures(&all, &mut found);
     }
@@ -52,22 +56,29 @@ fn measure(runner: &Runner) -> Result<Findings, Failure> {
 
 /// The case of C4-4 that is about all loads.
 const GENERAL: &str = "in general";
+/// The same where drives cost as much.
+const GENERAL_PRICE: &str = "same price, in general";
+/// What cases begin with that compare drives of one price.
+const PRICE: &str = "same price";
 
 /// Claims that rest on the same runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Group {
     Ratios,
+    /// The same claims, of drives that cost as much.
+    Price,
     Zones,
     Readings,
     Others,
 }
 
 impl Group {
-    const ALL: [Group; 4] = [Group::Ratios, Group::Zones, Group::Readings, Group::Others];
+    const ALL: [Group; 5] = [Group::Ratios, Group::Price, Group::Zones, Group::Readings, Group::Others];
 
     fn claims(self) -> &'static [&'static str] {
         match self {
             Group::Ratios => &["C4-1", "C4-2", "C4-3", "C4-4", "C4-5", "C4-6"],
+            Group::Price => &["C4-1", "C4-2", "C4-4", "C4-5", "C4-6"],
             Group::Zones => &["C4-7"],
             Group::Readings => &["O4-1", "O4-2", "O4-5", "O4-9", "O4-14", "W4-2", "W4-5"],
             Group::Others => &["B4-3", "B4-4", "B4-5", "B4-7"],
@@ -76,7 +87,11 @@ impl Group {
 
     /// Whether one of its claims is asked for, of this load.
     fn is_wanted(self, runner: &Runner, load: &str) -> bool {
-        self.claims().iter().any(|id| runner.wants_some(id, |case| case == GENERAL || case.contains(load)))
+        let is_here = |case: &str| {
+            let general = if self == Group::Price { GENERAL_PRICE } else { GENERAL };
+            case.starts_with(PRICE) == (self == Group::Price) && (case == general || case.contains(load))
+        };
+        self.claims().iter().any(|id| runner.wants_some(id, is_here))
     }
 }
 

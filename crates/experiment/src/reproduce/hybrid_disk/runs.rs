@@ -3,6 +3,7 @@
 use super::Group;
 use crate::failure::Failure;
 use crate::reproduce::runner::{Load, Results, Runner, Setup};
+use nandu_base::Precondition;
 use nandu_sim::RunResult;
 
 const BOTH: &str = include_str!("../../../experiments/04-hybrid-disk/both.toml");
@@ -17,6 +18,10 @@ type Differs = &'static [(&'static str, &'static str)];
 pub const LOADS: [&str; 3] = ["financial1", "bonnie", "desktop"];
 /// Shares of SLC, in tenths.
 pub const TENTHS: std::ops::RangeInclusive<u64> = 0..=10;
+/// Shares of the money that go into SLC, in percent, where a byte of it costs [`DEARER`] times as much.
+pub const MONEY: [u64; 5] = [0, 25, 50, 75, 100];
+/// What a byte of SLC costs, in bytes of MLC. Drives of one maker and year: README has the prices.
+const DEARER: u64 = 3;
 /// The setup of half SLC, which others are compared with.
 pub const HALF: &str = "r 5";
 /// Other flash caches: label, case and what differs from the ring of MLC.
@@ -97,10 +102,20 @@ impl Size {
 
     /// A stack with `tenths` of its cells in SLC mode.
     fn share(self, label: String, tenths: u64, more: &[(&str, &str)]) -> Setup {
-        let (slc, mlc) = (self.slc * tenths / 10, 2 * self.slc * (10 - tenths) / 10);
-        let (text, rings): (_, &[(&str, u64)]) = match tenths {
-            0 => (MLC, &[("mlc", mlc)]),
-            10 => (SLC, &[("slc", slc)]),
+        self.rings(label, (self.slc * tenths / 10, 2 * self.slc * (10 - tenths) / 10), more)
+    }
+
+    /// A stack for which `percent` of the money of all cells in MLC mode went into SLC.
+    fn bought(self, percent: u64) -> Setup {
+        let all = 2 * self.slc;
+        self.rings(bought(percent), (all * percent / 100 / DEARER, all * (100 - percent) / 100), &[])
+    }
+
+    /// A stack with rings of so many bytes; none where there are none.
+    fn rings(self, label: String, (slc, mlc): (u64, u64), more: &[(&str, &str)]) -> Setup {
+        let (text, rings): (_, &[(&str, u64)]) = match (slc, mlc) {
+            (0, _) => (MLC, &[("mlc", mlc)]),
+            (_, 0) => (SLC, &[("slc", slc)]),
             _ => (BOTH, &[("slc", slc), ("mlc", mlc)]),
         };
         let mut set = Vec::new();
@@ -125,7 +140,7 @@ impl Size {
 
     /// A load that fits; a recorded one is what it is.
     fn load(self, name: &'static str, requests: u64, is_recorded: bool) -> Load {
-        let load = Load { on_empty: true, ..Load::plain(name) };
+        let load = Load { start: Some(Precondition::Empty), ..Load::plain(name) };
         let load = if name == "bonnie" && !is_recorded {
             Load { requests: Some(requests / 4), ..load }
         } else {
@@ -140,6 +155,11 @@ impl Size {
     }
 }
 
+/// The label of a stack for which `percent` of the money went into SLC.
+fn bought(percent: u64) -> String {
+    format!("money {percent}")
+}
+
 impl Runs {
     /// Runs what these groups rest on, on one load.
     pub(super) fn of(runner: &Runner, load: &'static str, groups: &[Group]) -> Result<Runs, Failure> {
@@ -148,9 +168,12 @@ impl Runs {
             if is_recorded { runner.describe(&Load::plain(load))?.requests } else { runner.requests };
         let size = Size::new(requests < FEW);
         let has = |group| groups.contains(&group);
-        let shares = TENTHS.filter(|&tenths| tenths == 5 || has(Group::Ratios));
+        let shares =
+            TENTHS.filter(|&tenths| tenths == 5 || has(Group::Ratios) || tenths == 0 && has(Group::Price));
         let mut setups: Vec<Setup> =
             shares.map(|tenths| size.share(format!("r {tenths}"), tenths, &[])).collect();
+        let money = MONEY.into_iter().filter(|&percent| percent > 0 && has(Group::Price));
+        setups.extend(money.map(|percent| size.bought(percent)));
         let readings = READINGS.iter().filter(|(label, _)| match label.starts_with("cold") {
             true => has(Group::Zones),
             false => has(Group::Readings),
@@ -179,6 +202,11 @@ impl Runs {
     /// The run with so many tenths of SLC.
     pub fn share(&self, tenths: u64) -> &RunResult {
         self.get(&format!("r {tenths}"))
+    }
+
+    /// The run for which so much of the money went into SLC, in percent.
+    pub fn money(&self, percent: u64) -> &RunResult {
+        if percent == 0 { self.share(0) } else { self.get(&bought(percent)) }
     }
 
     /// `real` or `synthetic`.

@@ -1,9 +1,9 @@
 //! What came out, claim by claim.
 
-use super::GENERAL;
 use super::runs::{
-    HALF, OTHERS, Runs, TENTHS, Way, all_j, counter, disk_j, hit_percent, life, read_us, saturation,
+    HALF, MONEY, OTHERS, Runs, TENTHS, Way, all_j, counter, disk_j, hit_percent, life, read_us, saturation,
 };
+use super::{GENERAL, GENERAL_PRICE, PRICE};
 use crate::reproduce::{Figure, Findings, Measured, Shape};
 use nandu_sim::RunResult;
 
@@ -101,41 +101,64 @@ fn lives(runs: &Runs, found: &mut Findings) {
         };
         put(found, runs, id, format!("{load}, {name}"), value, reason);
     }
-    let line = over(runs, |r| life(r, Way::MeanOverCells));
-    let best = line.as_ref().and_then(|line| {
-        let least = (line.first()?.1 + line.last()?.1) / 2.0;
-        let enough = line.iter().filter(|p| p.1 >= least).map(|p| p.0);
-        enough.min_by(|a, b| {
-            let us = |percent: &f64| read_us(runs.share((percent / 10.0) as u64));
-            us(a).total_cmp(&us(b))
-        })
+    let shares: Vec<(u64, &RunResult)> = TENTHS.map(|tenths| (10 * tenths, runs.share(tenths))).collect();
+    quickest(runs, load.into(), &shares, found);
+}
+
+/// C4-6: of drives by their percent of SLC, the quickest that lasts at least the mean of both ends.
+fn quickest(runs: &Runs, case: String, drives: &[(u64, &RunResult)], found: &mut Findings) {
+    let lives: Option<Vec<f64>> = drives.iter().map(|(_, r)| life(r, Way::MeanOverCells)).collect();
+    let best = lives.and_then(|lives| {
+        let least = (lives.first()? + lives.last()?) / 2.0;
+        let enough = drives.iter().zip(lives).filter(|(_, life)| *life >= least);
+        enough.min_by(|(a, _), (b, _)| read_us(a.1).total_cmp(&read_us(b.1)))
     });
-    let reason = match best {
-        Some(percent) => {
-            let r = runs.share((percent / 10.0) as u64);
-            format!(
-                "{:.0} us, {:.2} TiB, {:.0} J of the disk",
-                read_us(r),
-                life(r, Way::MeanOverCells).unwrap_or(0.0),
-                disk_j(r)
-            )
-        }
-        None => "a ring was not erased".into(),
+    let reason = best.map_or("a ring was not erased".into(), |((_, r), life)| {
+        format!("{:.0} us, {life:.2} TiB, {:.0} J of the disk", read_us(r), disk_j(r))
+    });
+    put(found, runs, "C4-6", case, best.map(|((percent, _), _)| *percent as f64 / 100.0), reason);
+}
+
+/// C4-1, C4-2, C4-5, C4-6: what more SLC does where it is paid for with the MLC that it costs.
+pub fn price(runs: &Runs, found: &mut Findings) {
+    let case = |rest: &str| format!("{PRICE}, {}{rest}", runs.load);
+    let drives: Vec<(u64, &RunResult)> = MONEY.map(|percent| (percent, runs.money(percent))).into();
+    let words = |of: fn(&RunResult) -> f64| {
+        in_words(&drives.iter().map(|(percent, r)| (*percent as f64, of(r))).collect())
     };
-    put(found, runs, "C4-6", load.into(), best.map(|p| p / 100.0), reason);
+    let (mlc, slc) = (runs.money(0), runs.money(100));
+    let reason = format!("us with 0, 25, 50, 75 and 100 % of the money in SLC: {}", words(read_us));
+    put(found, runs, "C4-1", case(", ends"), Some(read_us(slc) / read_us(mlc)), reason);
+    let reason = format!("% found: {}", words(hit_percent));
+    put(found, runs, "C4-2", case(""), Some(hit_percent(mlc) - hit_percent(slc)), reason);
+    let saved = (1.0 - disk_j(mlc) / disk_j(slc)) * 100.0;
+    put(found, runs, "C4-5", case(", disk"), Some(saved), format!("J: {}", words(disk_j)));
+    quickest(runs, case(""), &drives, found);
 }
 
 /// C4-4, in general: both ends of each load.
 pub fn in_general(all: &[Runs], found: &mut Findings) {
-    let ratio =
-        |runs: &Runs| Some(life(runs.share(10), Way::FirstRegion)? / life(runs.share(0), Way::FirstRegion)?);
+    ends(all, GENERAL, |runs| [runs.share(10), runs.share(0)], found);
+}
+
+/// The same where the ends cost as much.
+pub fn in_general_price(all: &[Runs], found: &mut Findings) {
+    ends(all, GENERAL_PRICE, |runs| [runs.money(100), runs.money(0)], found);
+}
+
+/// C4-4: on which load all SLC gains least, of these two drives of a load.
+fn ends(all: &[Runs], case: &str, of: fn(&Runs) -> [&RunResult; 2], found: &mut Findings) {
+    let ratio = |runs: &Runs| {
+        let [slc, mlc] = of(runs).map(|r| life(r, Way::FirstRegion));
+        Some(slc? / mlc?)
+    };
     let ratios: Option<Vec<f64>> = all.iter().map(ratio).collect();
     let reason = ratios.as_ref().map_or("a ring was not erased".into(), |ratios| {
         let word = |(runs, ratio): (&Runs, &f64)| format!("{} {ratio:.2}", runs.load);
         all.iter().zip(ratios).map(word).collect::<Vec<_>>().join(", ")
     });
     let least = ratios.map(|ratios| ratios.into_iter().fold(f64::MAX, f64::min));
-    put(found, &all[0], "C4-4", GENERAL.into(), least, reason);
+    put(found, &all[0], "C4-4", case.into(), least, reason);
 }
 
 /// One figure of two setups: their ratio and both in words.

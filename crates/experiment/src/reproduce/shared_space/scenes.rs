@@ -4,7 +4,7 @@ use super::pair::counter;
 use crate::failure::Failure;
 use crate::reproduce::runner::{Load, Runner, Setup};
 use crate::reproduce::{Findings, Measured};
-use nandu_base::{LaneSpan, Resource};
+use nandu_base::{LaneSpan, Precondition, Resource};
 use std::collections::BTreeMap;
 
 const FIGURE_2: &str = include_str!("../../../experiments/03-shared-space/figure2.toml");
@@ -43,7 +43,7 @@ fn figure_2(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let beta = "{ kind = \"shared-space\", contribution = \"1/16\" }";
     let lent = setup("shared", FIGURE_2, &[("device.ssd.isolation", beta)]);
     let load = Load::plain("uniform").with("space", "4 MiB").with("write", "1").cold();
-    let load = Load { on_empty: true, requests: Some(PAGES_OF_A), ..load };
+    let load = Load { start: Some(Precondition::Empty), requests: Some(PAGES_OF_A), ..load };
     let results = runner.run(&[alone, lent], &load)?;
     let cleared = |name: &str| counter(&results[name], "gc_blocks_collected");
     let (vssd, shared) = (cleared("vssd"), cleared("shared"));
@@ -62,7 +62,8 @@ fn figure_2(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
 
 /// C3-6: what the drive's ledger has as contributions, with 40, 20 and 20 of 100 GB.
 fn equation_1(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
-    let load = Load { on_empty: true, requests: Some(100), ..Load::plain("uniform").cold() };
+    let load =
+        Load { start: Some(Precondition::Empty), requests: Some(100), ..Load::plain("uniform").cold() };
     let results = runner.run(&[setup("example", SIXTEEN, &[])], &load)?;
     let gib = |units: u64| units as f64 * UNIT as f64 / f64::from(1 << 30);
     let of = |what: &str| -> Vec<f64> {
