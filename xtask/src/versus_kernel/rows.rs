@@ -1,0 +1,178 @@
+//! The rows of the table: how a machine is made of the guest's devices, and how it starts after a cut.
+//!
+//! Each is a few lines for the shell of the guest. They find the devices `$fast`, `$slow`, `$third` and `$fourth`, and the functions of `guest.sh`,
+//! and leave the name of the device that is measured in `$disk`.
+
+/// One machine.
+pub struct Row {
+    /// How `--only` calls it.
+    pub name: &'static str,
+    /// How the table calls it.
+    pub title: &'static str,
+    /// Makes it of blank devices, and starts it.
+    pub make: &'static str,
+    /// Starts what is there.
+    pub start: &'static str,
+    /// Starts it where `$fast` is gone; empty for a machine that has nothing else.
+    pub alone: &'static str,
+    /// Prints what is worth a note after the load.
+    pub note: &'static str,
+    /// The stack file of one of ours.
+    pub stack: &'static str,
+}
+
+const NONE: Row = Row { name: "", title: "", make: "", start: "", alone: "", note: "", stack: "" };
+
+/// One of ours.
+const OURS: Row =
+    Row { make: "serve --create --assume-clean", start: "serve", alone: "serve --force-degraded", ..NONE };
+
+/// What all others are divided by.
+pub const CONTROL: &str = "slow";
+
+pub const ROWS: &[Row] = &[
+    Row {
+        name: CONTROL,
+        title: "the slow device itself (control)",
+        make: "disk=$slow",
+        start: "disk=$slow",
+        alone: "disk=$slow",
+        ..NONE
+    },
+    Row { name: "fast", title: "the fast device itself", make: "disk=$fast", start: "disk=$fast", ..NONE },
+    Row {
+        name: "kit-slow",
+        title: "nbdkit `file` on the slow device",
+        make: "kit $slow",
+        start: "kit $slow",
+        alone: "kit $slow",
+        ..NONE
+    },
+    Row {
+        name: "kit-fast",
+        title: "nbdkit `file` on the fast device",
+        make: "kit $fast",
+        start: "kit $fast",
+        ..NONE
+    },
+    Row {
+        name: "file",
+        title: "**`file`** on the fast device",
+        alone: "",
+        stack: "[export.data]\ndevice = \"fast\"\n",
+        ..OURS
+    },
+    Row {
+        name: "cache",
+        title: "**`cache`** above that `file`",
+        alone: "",
+        stack: "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"fast\"\nsize = \"16 MiB\"\n",
+        ..OURS
+    },
+    Row {
+        name: "md-raid1",
+        title: "md raid1, write-mostly, write-behind",
+        // The write-mostly member comes first: behind the other one Linux 6.1 leaves write-behind out, and does not say so.
+        make: "mdadm --create /dev/md0 --run --assume-clean --level=1 --raid-devices=2 --bitmap=internal \
+               --write-behind=256 --write-mostly $slow $fast\n\
+               echo -writemostly > /sys/block/md0/md/dev-${fast#/dev/}/state\ndisk=/dev/md0",
+        start: "mdadm --assemble --run /dev/md0 $slow $fast\ndisk=/dev/md0",
+        alone: "mdadm --assemble --run /dev/md0 $slow\ndisk=/dev/md0",
+        note: "echo \"backlog used: $(cat /sys/block/md0/md/bitmap/max_backlog_used) of $(cat /sys/block/md0/md/bitmap/backlog) writes\"",
+        ..NONE
+    },
+    Row {
+        name: "leader",
+        title: "**`hetero-mirror`**, a flush covers the fast leg",
+        stack: "[export.data]\ndevice = \"m\"\n\n[device.m]\nkind = \"hetero-mirror\"\nlegs = [\"fast\", \"slow\"]\nflush_scope = \"leader\"\n",
+        ..OURS
+    },
+    Row {
+        name: "all-legs",
+        title: "**`hetero-mirror`**, a flush covers both legs",
+        stack: "[export.data]\ndevice = \"m\"\n\n[device.m]\nkind = \"hetero-mirror\"\nlegs = [\"fast\", \"slow\"]\n",
+        ..OURS
+    },
+    Row {
+        name: "bcache",
+        title: "bcache, writeback",
+        // With its own bucket of 512 KiB a cache of 256 MiB is refused: it wants 1,024 of them.
+        make: "make-bcache --bucket 64k --writeback -C $fast -B $slow\nbcache_start $fast $slow",
+        start: "bcache_start $fast $slow",
+        alone: "bcache_start $slow",
+        note: "echo \"dirty after the load: $(cat /sys/block/bcache0/bcache/dirty_data)\"",
+        ..NONE
+    },
+    Row {
+        name: "dm-cache",
+        title: "dm-cache smq, writeback",
+        make: "dm_cache",
+        start: "dm_cache",
+        alone: "disk=$slow",
+        note: "echo \"dirty after the load: $(dmsetup status cache | cut -d' ' -f14) of $(dmsetup status cache | cut -d' ' -f7 | cut -d/ -f1) blocks of 64 KiB\"",
+        ..NONE
+    },
+    Row {
+        name: "dm-writecache",
+        title: "dm-writecache",
+        make: "dm_writecache",
+        start: "dm_writecache",
+        alone: "disk=$slow",
+        note: "echo \"blocks not written back after the load: $(($(dmsetup status wc | cut -d' ' -f5) - $(dmsetup status wc | cut -d' ' -f6)))\"",
+        ..NONE
+    },
+    Row {
+        name: "hybrid",
+        title: "**`hybrid`**, a ring on the fast device",
+        stack: "[export.data]\ndevice = \"h\"\n\n[device.h]\nkind = \"hybrid\"\nslc = \"fast\"\ndisk = \"slow\"\ndirty_region_size = \"1 MiB\"\n",
+        ..OURS
+    },
+    Row {
+        name: "md-raid5",
+        title: "md raid5 on three fast devices",
+        make: "mdadm --create /dev/md0 --run --assume-clean --level=5 --raid-devices=3 --chunk=64 --bitmap=internal $fast $third $fourth\ndisk=/dev/md0",
+        start: "mdadm --assemble --run /dev/md0 $fast $third $fourth\ndisk=/dev/md0",
+        alone: "mdadm --assemble --run --force /dev/md0 $third $fourth\ndisk=/dev/md0",
+        ..NONE
+    },
+    Row {
+        name: "parity",
+        title: "**`parity`** on three fast devices",
+        stack: "[export.data]\ndevice = \"p\"\n\n[device.p]\nkind = \"parity\"\nlegs = [\"fast\", \"third\", \"fourth\"]\n",
+        ..OURS
+    },
+];
+
+/// What is held against what: the row, the other one, the load, and the least ratio that is wanted, if one is.
+pub const PAIRS: &[(&str, &str, &str, Option<f64>)] = &[
+    ("leader", "md-raid1", "fsync", None),
+    ("leader", "md-raid1", "write-1", None),
+    ("leader", "md-raid1", "write-16", None),
+    ("leader", "file", "fsync", Some(0.7)),
+    ("all-legs", "md-raid1", "fsync", None),
+    ("hybrid", "bcache", "fsync", None),
+    ("hybrid", "dm-writecache", "fsync", None),
+    ("parity", "md-raid5", "write-1", Some(0.5)),
+    ("parity", "md-raid5", "write-16", Some(0.5)),
+    ("cache", "file", "sequential", Some(0.8)),
+    ("file", "kit-fast", "fsync", None),
+    ("kit-fast", "fast", "fsync", None),
+];
+
+/// The devices of every stack; those that it does not name are left out.
+pub fn devices(stack: &str) -> String {
+    let device = |name: &str| {
+        let path = match name {
+            "fast" => "/dev/ubda",
+            "slow" => "/dev/mapper/slow",
+            "third" => "/dev/ubdc",
+            _ => "/dev/ubdd",
+        };
+        format!(
+            "\n[device.{name}]\nkind = \"file\"\npath = \"{path}\"\nsize = \"256 MiB\"\ndirect = true\nsector = \"4 KiB\"\n"
+        )
+    };
+    let named =
+        ["fast", "slow", "third", "fourth"].into_iter().filter(|name| stack.contains(&format!("\"{name}\"")));
+    named.map(device).collect()
+}
