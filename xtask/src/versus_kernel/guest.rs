@@ -2,7 +2,7 @@
 //! its folder, and is killed.
 
 use super::rows::{Row, devices};
-use crate::files::{read, write};
+use crate::files::{copy, read, write};
 use crate::steps::{End, command, has, released, run, target_dir};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -61,8 +61,11 @@ impl Tools {
             .and_then(|()| link("../usr/lib/uml/modules", &root.join(modules)))
             .and_then(|()| link("../bin/kmod", &root.join("sbin/modprobe")));
         made.map_err(|error| format!("{}: {error}", root.display()))?;
-        let xtask = std::env::current_exe().map_err(|error| error.to_string())?;
-        Ok(Tools { root, nandu: released().join("nandu"), xtask })
+        // Copies, which the next build leaves alone.
+        let (nandu, xtask) = (home.join("nandu"), home.join("xtask"));
+        copy(&released().join("nandu"), &nandu)?;
+        copy(&std::env::current_exe().map_err(|error| error.to_string())?, &xtask)?;
+        Ok(Tools { root, nandu, xtask })
     }
 
     /// Version of the guests' kernel.

@@ -43,6 +43,24 @@ serve() {
     attach /run/nandu
 }
 
+# The write-mostly member comes first: behind the other one Linux 6.1 leaves write-behind out, and does not say so.
+raid1_create() {
+    mdadm --create /dev/md0 --run --assume-clean --level=1 --raid-devices=2 --bitmap=internal --write-behind=256 \
+        --write-mostly $slow $fast
+    echo -writemostly > "/sys/block/md0/md/dev-${fast#/dev/}/state"
+    disk=/dev/md0
+}
+
+raid5_create() {
+    mdadm --create /dev/md0 --run --assume-clean --level=5 --raid-devices=3 --chunk=64 --bitmap=internal $fast $third $fourth
+    disk=/dev/md0
+}
+
+assemble() {
+    mdadm --assemble --run /dev/md0 "$@"
+    disk=/dev/md0
+}
+
 bcache_start() {
     for member; do echo "$member" > /sys/fs/bcache/register; done
     # Without its cache the kernel starts the device only when it is told to; the slow device is the first of the mapper.

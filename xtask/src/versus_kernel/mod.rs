@@ -106,11 +106,11 @@ fn inside(what: &str, disk: &Path, folder: &Path) -> ExitCode {
     }
 }
 
-/// Measures all machines in turn and writes the page, or shows one.
+/// Measures all machines in turn and writes the page after each round, or shows one machine.
 fn all(rounds: usize, only: Option<&str>) -> Result<(), String> {
     let tools = Tools::fetch()?;
     let rows: Vec<&Row> = ROWS.iter().filter(|row| only.is_none_or(|name| name == row.name)).collect();
-    let mut measured: BTreeMap<&str, Vec<Result<Round, String>>> = BTreeMap::new();
+    let mut measured = Measured::new();
     let mut loads = Vec::new();
     for number in 1..=rounds {
         for row in &rows {
@@ -119,12 +119,16 @@ fn all(rounds: usize, only: Option<&str>) -> Result<(), String> {
             println!("round {number}, {}: {}", row.name, told(&round));
             measured.entry(row.name).or_default().push(round);
         }
+        // A run that is ended has the rounds before.
+        if only.is_none() {
+            publish(&tables(&measured, &loads, &tools)?)?;
+        }
     }
-    if only.is_some() {
-        return Ok(());
-    }
-    let tables = tables(&measured, &loads, &tools)?;
-    println!("{tables}");
+    Ok(())
+}
+
+/// Puts the tables into the page.
+fn publish(tables: &str) -> Result<(), String> {
     let page = root().join(PAGE);
     let text = read(&page)?;
     let parts = text.split_once(MARKS[0]).and_then(|(head, rest)| Some((head, rest.split_once(MARKS[1])?.1)));
@@ -224,7 +228,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     let upper = *values.get(middle)?;
-    Some(if values.len() % 2 == 0 { f64::midpoint(values[middle - 1], upper) } else { upper })
+    Some(if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], upper) } else { upper })
 }
 
 type Measured<'a> = BTreeMap<&'a str, Vec<Result<Round, String>>>;

@@ -72,13 +72,19 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "md-raid1",
         title: "md raid1, write-mostly, write-behind",
-        // The write-mostly member comes first: behind the other one Linux 6.1 leaves write-behind out, and does not say so.
-        make: "mdadm --create /dev/md0 --run --assume-clean --level=1 --raid-devices=2 --bitmap=internal \
-               --write-behind=256 --write-mostly $slow $fast\n\
-               echo -writemostly > /sys/block/md0/md/dev-${fast#/dev/}/state\ndisk=/dev/md0",
-        start: "mdadm --assemble --run /dev/md0 $slow $fast\ndisk=/dev/md0",
-        alone: "mdadm --assemble --run /dev/md0 $slow\ndisk=/dev/md0",
+        make: "raid1_create",
+        start: "assemble $slow $fast",
+        alone: "assemble $slow",
         note: "echo \"backlog used: $(cat /sys/block/md0/md/bitmap/max_backlog_used) of $(cat /sys/block/md0/md/bitmap/backlog) writes\"",
+        ..NONE
+    },
+    Row {
+        name: "md-raid1-served",
+        title: "`file` on that md raid1",
+        make: "raid1_create\nserve",
+        start: "assemble $slow $fast\nserve",
+        alone: "assemble $slow\nserve",
+        stack: "[export.data]\ndevice = \"md\"\n",
         ..NONE
     },
     Row {
@@ -130,9 +136,18 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "md-raid5",
         title: "md raid5 on three fast devices",
-        make: "mdadm --create /dev/md0 --run --assume-clean --level=5 --raid-devices=3 --chunk=64 --bitmap=internal $fast $third $fourth\ndisk=/dev/md0",
-        start: "mdadm --assemble --run /dev/md0 $fast $third $fourth\ndisk=/dev/md0",
-        alone: "mdadm --assemble --run --force /dev/md0 $third $fourth\ndisk=/dev/md0",
+        make: "raid5_create",
+        start: "assemble $fast $third $fourth",
+        alone: "assemble --force $third $fourth",
+        ..NONE
+    },
+    Row {
+        name: "md-raid5-served",
+        title: "`file` on that md raid5",
+        make: "raid5_create\nserve",
+        start: "assemble $fast $third $fourth\nserve",
+        alone: "assemble --force $third $fourth\nserve",
+        stack: "[export.data]\ndevice = \"md\"\n",
         ..NONE
     },
     Row {
@@ -147,32 +162,36 @@ pub const ROWS: &[Row] = &[
 pub const PAIRS: &[(&str, &str, &str, Option<f64>)] = &[
     ("leader", "md-raid1", "fsync", None),
     ("leader", "md-raid1", "write-1", None),
-    ("leader", "md-raid1", "write-16", None),
+    ("leader", "md-raid1-served", "write-1", None),
+    ("leader", "md-raid1-served", "write-16", None),
     ("leader", "file", "fsync", Some(0.7)),
     ("all-legs", "md-raid1", "fsync", None),
     ("hybrid", "bcache", "fsync", None),
     ("hybrid", "dm-writecache", "fsync", None),
-    ("parity", "md-raid5", "write-1", Some(0.5)),
-    ("parity", "md-raid5", "write-16", Some(0.5)),
+    ("parity", "md-raid5", "write-16", None),
+    ("parity", "md-raid5-served", "write-1", Some(0.5)),
+    ("parity", "md-raid5-served", "write-16", Some(0.5)),
     ("cache", "file", "sequential", Some(0.8)),
-    ("file", "kit-fast", "fsync", None),
+    ("file", "fast", "write-16", None),
+    ("file", "fast", "fsync", None),
     ("kit-fast", "fast", "fsync", None),
 ];
 
-/// The devices of every stack; those that it does not name are left out.
+/// The devices that a stack names.
 pub fn devices(stack: &str) -> String {
-    let device = |name: &str| {
-        let path = match name {
-            "fast" => "/dev/ubda",
-            "slow" => "/dev/mapper/slow",
-            "third" => "/dev/ubdc",
-            _ => "/dev/ubdd",
-        };
+    let paths = [
+        ("fast", "/dev/ubda"),
+        ("slow", "/dev/mapper/slow"),
+        ("third", "/dev/ubdc"),
+        ("fourth", "/dev/ubdd"),
+        ("md", "/dev/md0"),
+    ];
+    let device = |(name, path): (&str, &str)| {
+        // A start may have to do without the fast one; md knows its size itself.
+        let size = if name == "md" { "" } else { "size = \"256 MiB\"\n" };
         format!(
-            "\n[device.{name}]\nkind = \"file\"\npath = \"{path}\"\nsize = \"256 MiB\"\ndirect = true\nsector = \"4 KiB\"\n"
+            "\n[device.{name}]\nkind = \"file\"\npath = \"{path}\"\n{size}direct = true\nsector = \"4 KiB\"\n"
         )
     };
-    let named =
-        ["fast", "slow", "third", "fourth"].into_iter().filter(|name| stack.contains(&format!("\"{name}\"")));
-    named.map(device).collect()
+    paths.into_iter().filter(|(name, _)| stack.contains(&format!("\"{name}\""))).map(device).collect()
 }
