@@ -1,7 +1,7 @@
 //! Guests of user-mode Linux: what they need is fetched once, each boots on the host's own files, says what it has to say through files of
 //! its folder, and is killed.
 
-use super::rows::{Row, devices};
+use super::rows::{DELAY, Row, devices};
 use crate::files::{copy, read, write};
 use crate::steps::{End, command, has, released, run, target_dir};
 use std::fs::{self, File};
@@ -121,8 +121,9 @@ impl<'a> Place<'a> {
         }
         // What fails on the way says so by its last line.
         let init = format!(
-            "#!/bin/sh\nexec > {folder}/console 2>&1\nfolder={folder} tools={root} nandu={nandu} xtask={xtask}\n\
+            "#!/bin/sh\nexec > {folder}/console 2>&1\nfolder={folder} tools={root} nandu={nandu} xtask={xtask} delay={DELAY} write_delay={}\n\
              trap 'touch {folder}/{FAILED}; sleep 1000' EXIT\n{}\n{work}\ntouch {folder}/{DONE}\nsleep 1000\n",
+            self.row.write_delay,
             include_str!("guest.sh"),
             root = root.display(),
             nandu = nandu.display(),

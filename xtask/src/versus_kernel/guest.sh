@@ -1,4 +1,5 @@
-# The first part of every guest's init: devices, modules, and how machines start. What comes before it sets $folder, $tools and $nandu.
+# The first part of every guest's init: devices, modules, and how machines start. What comes before it sets $folder, $tools, $nandu and the
+# milliseconds that the slow device takes: $delay, and $write_delay for a write.
 export PATH="$tools/sbin:$tools/usr/sbin:$tools/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 export LD_LIBRARY_PATH="$tools/usr/lib/x86_64-linux-gnu:$tools/lib/x86_64-linux-gnu"
 mount -t proc proc /proc
@@ -19,7 +20,7 @@ map() {
 
 fast=/dev/ubda third=/dev/ubdc fourth=/dev/ubdd slow=/dev/mapper/slow
 sectors=$(blockdev --getsz /dev/ubdb)
-map slow "0 $sectors delay /dev/ubdb 0 8"
+map slow "0 $sectors delay /dev/ubdb 0 $delay /dev/ubdb 0 $write_delay /dev/ubdb 0 $delay"
 
 # The kernel's NBD client, at the socket $1.
 attach() {

@@ -138,8 +138,12 @@ fn publish(tables: &str) -> Result<(), String> {
 
 /// One round of one machine.
 fn one(place: &Place) -> Result<Round, String> {
-    let mut work = format!("{}\n{BEFORE}", place.row.make);
-    for (name, _, options) in LOADS {
+    let loads = if place.row.is_only_cut() { &[][..] } else { &LOADS };
+    let mut work = format!("{}\n", place.row.make);
+    if !loads.is_empty() {
+        work.push_str(BEFORE);
+    }
+    for (name, _, options) in loads {
         let _ = writeln!(work, "load {name} {options}");
     }
     let _ = writeln!(work, "{{\n:\n{}\n}} > $folder/note", place.row.note);
@@ -148,7 +152,7 @@ fn one(place: &Place) -> Result<Round, String> {
     guest.wait(|folder| cut::durable(folder) >= WRITES)?;
     drop(guest);
     let figures =
-        LOADS.iter().map(|(name, ..)| Ok((*name, figures(place, name)?))).collect::<Result<_, String>>()?;
+        loads.iter().map(|(name, ..)| Ok((*name, figures(place, name)?))).collect::<Result<_, String>>()?;
     place.copy("", ".cut")?;
     let whole = left(place, place.row.start, true)?;
     place.copy(".cut", "")?;
@@ -260,7 +264,7 @@ fn tables(measured: &Measured, loads: &[f64], tools: &Tools) -> Result<String, S
     let least = loads.iter().copied().fold(f64::MAX, f64::min);
     let most = loads.iter().copied().fold(0.0, f64::max);
     let mut text = format!(
-        "Linux {} in the guests; {}; {rounds} rounds; load of the host {least:.1} to {most:.1}.\n",
+        "Linux {} in the guests; {}; rounds: {rounds}; load of the host {least:.1} to {most:.1}.\n",
         tools.kernel(),
         tools.program()?
     );
@@ -287,7 +291,7 @@ fn tables(measured: &Measured, loads: &[f64], tools: &Tools) -> Result<String, S
             columns.join(" | "),
             "---|".repeat(columns.len())
         );
-        for row in ROWS {
+        for row in ROWS.iter().filter(|row| !row.is_only_cut()) {
             let cells: Vec<String> = LOADS
                 .iter()
                 .map(|(load, ..)| shown_median(ratios(measured, row.name, CONTROL, load, figure)))

@@ -19,13 +19,26 @@ pub struct Row {
     pub note: &'static str,
     /// The stack file of one of ours.
     pub stack: &'static str,
+    /// Milliseconds that a write of the slow device takes. Where they are not [`DELAY`] the machine is cut, and nothing else is measured.
+    pub write_delay: u32,
 }
 
-const NONE: Row = Row { name: "", title: "", make: "", start: "", alone: "", note: "", stack: "" };
+/// Milliseconds that the slow device takes for anything.
+pub const DELAY: u32 = 8;
+
+const NONE: Row =
+    Row { name: "", title: "", make: "", start: "", alone: "", note: "", stack: "", write_delay: DELAY };
 
 /// One of ours.
 const OURS: Row =
     Row { make: "serve --create --assume-clean", start: "serve", alone: "serve --force-degraded", ..NONE };
+
+impl Row {
+    /// Whether its slow device is another one than that of the rest, so that its rates say nothing.
+    pub fn is_only_cut(&self) -> bool {
+        self.write_delay != DELAY
+    }
+}
 
 /// What all others are divided by.
 pub const CONTROL: &str = "slow";
@@ -97,6 +110,22 @@ pub const ROWS: &[Row] = &[
         name: "all-legs",
         title: "**`hetero-mirror`**, a flush covers both legs",
         stack: "[export.data]\ndevice = \"m\"\n\n[device.m]\nkind = \"hetero-mirror\"\nlegs = [\"fast\", \"slow\"]\n",
+        ..OURS
+    },
+    Row {
+        name: "md-raid1-late",
+        title: "that md raid1, where a write of the slow device takes 100 ms",
+        make: "raid1_create",
+        start: "assemble $slow $fast",
+        alone: "assemble $slow",
+        write_delay: 100,
+        ..NONE
+    },
+    Row {
+        name: "all-legs-late",
+        title: "**`hetero-mirror`**, a flush covers both legs, the same",
+        stack: "[export.data]\ndevice = \"m\"\n\n[device.m]\nkind = \"hetero-mirror\"\nlegs = [\"fast\", \"slow\"]\n",
+        write_delay: 100,
         ..OURS
     },
     Row {
