@@ -28,6 +28,7 @@ mod steps;
 mod test;
 mod tools;
 mod unsafe_code;
+mod versus_kernel;
 mod words;
 
 use std::process::ExitCode;
@@ -45,6 +46,9 @@ cargo xtask results [--no-build] [--index] [PAPER...]
 cargo xtask variants                            variants of experiments that only the full form tells from what is not broken
 cargo xtask advise-check [--no-build] [--only LOAD]
                                                 what `nandu advise` finds against measuring every variant: docs/how-to/choose-a-drive.md
+cargo xtask versus-kernel [--no-build] [--rounds N] [--only ROW]
+                                                md, bcache, dm-cache and dm-writecache beside ours, in guests of user-mode Linux on Debian, as root:
+                                                docs/experiments/versus-kernel.md
 cargo xtask mutants [--planted] [--only N] [--seeds N] [--seed N] [--count N] [--minutes N]
                                                 bugs planted in the sources, and which of them are found
 cargo xtask release [--only WORD]               a version as it would be published: target/published
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         ["fuzz", words @ ..] => fuzz::run(words).unwrap_or_else(|word| usage(&word)),
         ["soak", words @ ..] => soak::run(words).unwrap_or_else(|word| usage(&word)),
         ["docs", words @ ..] => docs::only(words).unwrap_or_else(|word| usage(&word)),
+        ["versus-kernel", words @ ..] => versus_kernel::measure(words).unwrap_or_else(|word| usage(&word)),
         ["results", words @ ..] => results::results(words).unwrap_or_else(|word| usage(&word)),
         ["variants"] => steps::alone("variants of the full forms", broken::check_full),
         ["advise-check", words @ ..] => advise::check(words).unwrap_or_else(|word| usage(&word)),
