@@ -224,7 +224,7 @@ impl Reactor {
                 Said::Left => {
                     block.tags -= 1;
                     if block.tags == 0 && block.state == State::Live {
-                        // Somebody else has taken it away.
+                        // Another program has taken it away.
                         block.state = State::Stopped;
                         self.news.push(News::BlockGone(block.path.clone()));
                     }

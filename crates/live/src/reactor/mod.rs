@@ -147,7 +147,7 @@ pub enum News {
         /// Whether it is its file now.
         result: Result<(), String>,
     },
-    /// A block device was taken away by somebody else.
+    /// A block device was taken away by another program.
     BlockGone(String),
     /// A client was hung up on.
     Client(String),

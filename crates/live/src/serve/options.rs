@@ -450,7 +450,7 @@ impl fmt::Display for Report {
                 write!(f, "watchdog: the server runs again: {} blocked it for {span}", place(held))
             }
             Report::News(News::BlockGone(path)) => {
-                write!(f, "{path}: somebody else has taken it away; it is not served any more")
+                write!(f, "{path}: another program has taken it away; it is not served any more")
             }
             Report::News(News::Client(what)) => write!(f, "a client {what}"),
             Report::News(News::TurnedAway { clients, most }) => {

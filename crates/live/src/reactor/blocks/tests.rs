@@ -281,7 +281,7 @@ fn a_device_is_served_until_it_is_stopped() {
 }
 
 #[test]
-fn a_device_that_somebody_else_takes_away_is_said_once() {
+fn a_device_that_another_program_takes_away_is_said_once() {
     let mut bench = Bench::new(Caps::default(), false);
     bench.kernel.0.borrow_mut().says.extend(vec![Said::Left; usize::from(DEPTH)]);
     bench.reactor.completions.wake();
