@@ -7,6 +7,7 @@ mod bench;
 mod broken;
 mod causes;
 mod circles;
+mod debian;
 mod decisions;
 mod docs;
 mod files;
@@ -27,6 +28,7 @@ mod soak;
 mod steps;
 mod test;
 mod tools;
+mod ublk;
 mod unsafe_code;
 mod versus_kernel;
 mod words;
@@ -58,6 +60,8 @@ cargo xtask python                              the package for Python with all 
 cargo xtask words                               phrases that readers stumble over, old names, counters that do not exist
 cargo xtask advisories                          known faults of what we depend on, where cargo-deny or cargo-audit is installed
 cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file, case, nbd or control
+cargo xtask ublk  [--no-build] [--only WORD]    block devices of `nandu serve --ublk` in an emulated guest whose kernel has them: ext4, fio, kills,
+                                                PostgreSQL
 cargo xtask memcheck                            code with `unsafe` in it under valgrind
 cargo xtask soak [--minutes N] [--cuts N]       served stacks, killed, cut, damaged and read again, for so long; and guests of user-mode Linux
                                                 that are cut so often for each kind of stack
@@ -100,6 +104,7 @@ fn main() -> ExitCode {
         ["deb", words @ ..] => release::deb(words).unwrap_or_else(|word| usage(&word)),
         ["site", words @ ..] => site::site(words).unwrap_or_else(|word| usage(&word)),
         ["memcheck"] => steps::alone("memcheck", memcheck::check),
+        ["ublk", words @ ..] => ublk::check(words).unwrap_or_else(|word| usage(&word)),
         ["python"] => steps::alone("python", python::whole),
         ["words"] => steps::alone("words", words::check),
         ["advisories"] => steps::alone("advisories", packages::advisories),

@@ -5,7 +5,7 @@ use crate::steps::root;
 use std::fs;
 
 /// The files, below `crates`. One more is a decision: can it be had without?
-const FILES: [&str; 16] = [
+const FILES: [&str; 17] = [
     "base/src/bytebuf.rs",
     "base/src/payload.rs",
     // One declaration of a safe function of the C library.
@@ -18,6 +18,8 @@ const FILES: [&str; 16] = [
     // Memory that is lent to the kernel.
     "live/src/backend/ring/kernel.rs",
     "live/src/probe.rs",
+    // Memory that is shared with the kernel's driver of block devices.
+    "live/src/ublk/kernel.rs",
     // What the module for Python shares with its host.
     "python/src/arrow/give.rs",
     "python/src/arrow/mod.rs",

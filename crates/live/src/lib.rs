@@ -1,6 +1,6 @@
-//! The server: runs a stack on real files and offers it to NBD clients.
+//! The server: runs a stack on real files and offers it to NBD clients and as block devices of the kernel.
 //!
-//! [`serve()`] is the whole of it. Below it: [`nbd`] is the protocol as a machine without sockets; [`reactor`] is the one
+//! [`serve()`] is the whole of it. Below it: [`nbd`] is the protocol as a machine without sockets, `ublk` the kernel's block devices; [`reactor`] is the one
 //! thread that runs the stack; [`backend`] does the file operations, [`drive`] holds the data of emulated drives; [`ctl`]
 //! administers a running server. The layers
 //! of a stack are the same machines that the simulator runs.
@@ -21,9 +21,11 @@ pub mod reactor;
 pub mod serve;
 pub mod stack_file;
 mod tls;
+mod ublk;
 pub mod wall;
 
 pub use backend::FileIo;
 pub use reactor::Caps;
 pub use serve::{Ended, Event, Level, MetricsAt, Reload, Report, ServeError, ServeOptions, Stopper, serve};
 pub use tls::{TlsError, TlsOptions};
+pub use ublk::{UblkError, UblkNumber};

@@ -672,6 +672,10 @@ pub struct ServeArgs {
     /// Address of the port. NBD has no password: anything but localhost is open to whoever reaches it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", requires = "port")]
     pub bind: std::net::IpAddr,
+    /// Offer the exports as block devices of the kernel too (/dev/ublkbID for the first, the next numbers for the others; without ID free ones);
+    /// a device whose server died is taken over
+    #[arg(long, value_name = "ID", num_args = 0..=1, value_parser = clap::value_parser!(u32).range(..1 << 20))]
+    pub ublk: Option<Option<u32>>,
     /// Serve metrics for Prometheus at a port, an address, or the path of a socket
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<nandu_live::MetricsAt>,
@@ -685,7 +689,7 @@ pub struct ServeArgs {
     /// Append the log to a file instead of standard error; SIGHUP opens it anew
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Run a command while the stack is served and end with it; it finds $uri, $uris, $unixsocket and $port
+    /// Run a command while the stack is served and end with it; it finds $uri, $uris, $unixsocket, $port and $ublk
     #[arg(long, value_name = "CMD")]
     pub run: Option<String>,
     /// Offer only this export; may be given several times

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::format::visible;
 use crate::open::{Opened, open};
 use crate::output;
-use nandu_live::{Caps, Level, Reload, Report, ServeError, ServeOptions, TlsOptions};
+use nandu_live::{Caps, Level, Reload, Report, ServeError, ServeOptions, TlsOptions, UblkNumber};
 use std::fs::File;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -96,6 +96,7 @@ pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
     let mut options = ServeOptions {
         unix: args.unix,
         tcp: args.port.map(|port| SocketAddr::new(args.bind, port)),
+        ublk: args.ublk.map(|number| number.map_or(UblkNumber::Free, UblkNumber::From)),
         control: args.control,
         metrics: args.metrics,
         run: args.run,

@@ -2,7 +2,7 @@
 
 use super::conn::{Conn, Late, Next, TURNED_AWAY};
 use super::metrics::Tally;
-use super::ops::{Fit, HostOp, Target};
+use super::ops::{Asker, Fit, HostOp, Target};
 use super::poll::{Interest, Ready, Source};
 use super::slab::Key;
 use super::unsure::Unsure;
@@ -205,11 +205,26 @@ impl Reactor {
     }
 
     fn start(&mut self, client: Key, request: Request, payload: Payload, now: Instant) {
-        self.hear_losses();
         let Some(conn) = self.clients.get_mut(client) else {
             unreachable!("a request comes from a connection");
         };
         let target = self.targets[conn.session.expect("requests come after the handshake").export];
+        match request.command {
+            Command::BlockStatus { .. } => self.answer_status(client, &request, target),
+            _ => self.begin(Asker::Client(client), target, &request, payload, now),
+        }
+    }
+
+    /// Begins a request that has its buffer and, if it is a write, its data.
+    pub(super) fn begin(
+        &mut self,
+        asker: Asker,
+        target: Target,
+        request: &Request,
+        payload: Payload,
+        now: Instant,
+    ) {
+        self.hear_losses();
         let unsure = &mut self.unsure[target.export as usize];
         let op = match request.command {
             // A hint is read too: it goes into the caches on the way, and to nobody.
@@ -219,9 +234,9 @@ impl Reactor {
             // Zeros that may leave a hole are what a trim leaves behind.
             Command::Trim | Command::WriteZeroes { no_hole: false, .. } => Op::Trim,
             Command::WriteZeroes { no_hole: true, .. } => Op::WriteZeroes,
-            Command::BlockStatus { .. } => return self.answer_status(client, &request, target),
+            Command::BlockStatus { .. } => unreachable!("it is answered from what the files say"),
         };
-        let mut op = HostOp::new(client, target, op, &request, payload, now);
+        let mut op = HostOp::new(asker, target, op, request, payload, now);
         if op.op.changes_data() {
             unsure.changes();
         }
@@ -359,9 +374,17 @@ impl Reactor {
             return;
         }
         self.hear_losses();
-        let Some(heard) = self.clients.get_mut(op.client).and_then(|conn| conn.heard.as_mut()) else {
-            return;
+        let heard = match op.asker {
+            Asker::Client(key) => self.clients.get_mut(key).and_then(|conn| conn.heard.as_mut()),
+            Asker::Block(number) => {
+                let block = &mut self.blocks[number as usize];
+                if std::mem::take(&mut block.doubts) && op.error.is_none() {
+                    op.error = Some(IoError { kind: ErrorKind::Lost, at: ByteLen::ZERO, len: op.len });
+                }
+                Some(&mut block.heard)
+            }
         };
+        let Some(heard) = heard else { return };
         let unsure = &mut self.unsure[op.target.export as usize];
         if op.error.is_some() {
             unsure.flush_failed(heard);
@@ -371,9 +394,16 @@ impl Reactor {
     }
 
     fn answer(&mut self, op: HostOp) {
-        let HostOp { cookie, payload, .. } = op;
+        match op.asker {
+            Asker::Client(client) => self.answer_client(client, &op),
+            Asker::Block(number) => self.answer_block(number, &op),
+        }
+    }
+
+    fn answer_client(&mut self, client: Key, op: &HostOp) {
+        let &HostOp { cookie, payload, .. } = op;
         let reserved = self.graph.pool.held_bytes(payload);
-        let Some(conn) = self.clients.get_mut(op.client) else {
+        let Some(conn) = self.clients.get_mut(client) else {
             unreachable!("a connection is kept until its last request has ended");
         };
         let replies = conn.session.expect("requests come after the handshake").replies;
@@ -388,14 +418,14 @@ impl Reactor {
             }
             (Some(error), _) => {
                 self.graph.pool.release(payload);
-                let head = error_head(replies, cookie, &op, error);
+                let head = error_head(replies, cookie, op, error);
                 conn.reply(head, reserved);
             }
         }
-        self.list(op.client);
+        self.list(client);
     }
 
-    /// Sends what the listed connections have to say, and decides what each waits for.
+    /// Sends what the listed connections have to say, and decides what each waits for; devices get their answers.
     pub(super) fn send_listed(&mut self) {
         let now = self.clock.now();
         let listed = std::mem::replace(&mut self.listed, std::mem::take(&mut self.spare_list));
@@ -416,13 +446,15 @@ impl Reactor {
         }
         self.spare_list = listed;
         self.spare_list.clear();
-        if self.memory.wakes() {
+        let wakes = self.memory.wakes();
+        if wakes {
             for key in self.clients.keys() {
                 if self.clients.get(key).is_some_and(|conn| conn.starves) {
                     self.list(key);
                 }
             }
         }
+        self.submit_blocks(wakes);
     }
 
     fn await_client(&mut self, key: Key) {
@@ -517,6 +549,7 @@ impl Reactor {
         self.draining = true;
         self.lift_limits();
         self.drain_began = self.clock.now();
+        self.stop_blocks();
         for listener in std::mem::take(&mut self.listeners) {
             self.poll.remove(listener.fd());
         }
@@ -532,7 +565,9 @@ impl Reactor {
     pub fn is_drained(&self) -> bool {
         let (now, began) = (self.clock.now(), self.drain_began);
         let quiet = if now.since(began) > self.caps.handshake { Span::ZERO } else { self.caps.farewell };
-        self.host.ops.alive() == 0 && self.clients.iter().all(|(_, conn)| conn.is_quiet(quiet, began, now))
+        self.host.ops.alive() == 0
+            && self.blocks_are_over()
+            && self.clients.iter().all(|(_, conn)| conn.is_quiet(quiet, began, now))
     }
 
     /// Hangs up on everybody. Requests under way go on and are not answered.
@@ -580,15 +615,20 @@ fn listen_for_losses(conn: &mut Conn, lost: &mut Vec<u32>, targets: &[Target], u
     }
 }
 
-fn error_head(replies: Replies, cookie: Cookie, op: &HostOp, error: IoError) -> crate::nbd::Head {
-    let errno = match error.kind {
+/// What an error is to clients. The numbers of NBD are those of Linux.
+pub(super) fn errno_of(kind: ErrorKind) -> Errno {
+    match kind {
         ErrorKind::NoSpace => Errno::NoSpc,
         ErrorKind::Unsupported | ErrorKind::BadExtent | ErrorKind::NotErased | ErrorKind::OutOfOrder => {
             Errno::Inval
         }
         ErrorKind::ReadOnly => Errno::Perm,
         ErrorKind::Unreadable | ErrorKind::WriteFailed | ErrorKind::Gone | ErrorKind::Lost => Errno::Io,
-    };
+    }
+}
+
+fn error_head(replies: Replies, cookie: Cookie, op: &HostOp, error: IoError) -> crate::nbd::Head {
+    let errno = errno_of(error.kind);
     let message = format!("{}: {}", op.op.name(), error.kind);
     match replies.structured(op.offset) {
         Some(chunks) if op.op == Op::Read && error.at < op.len && !op.is_hint => {

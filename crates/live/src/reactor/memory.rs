@@ -22,13 +22,13 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// What `caps` leave for the data of requests.
-    pub fn new(caps: &Caps) -> Memory {
+    /// What `caps` leave for the data of requests of connections and `devices`, which have a share each.
+    pub fn new(caps: &Caps, devices: usize) -> Memory {
         let most = caps.memory.0.saturating_sub(caps.own_memory());
         let zero = || Cell::new(0);
         let no = || Cell::new(false);
         Memory {
-            share: most / 2 / caps.connections.max(1) as u64,
+            share: most / 2 / (caps.connections.max(1) + devices) as u64,
             common: most / 2,
             used: zero(),
             common_used: zero(),
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_share_is_there_for_each_connection_whatever_others_hold() {
         let caps = Caps { connections: 10, ..Caps::default() };
-        let memory = Memory::new(&Caps { memory: ByteLen(caps.own_memory() + 2000), ..caps });
+        let memory = Memory::new(&Caps { memory: ByteLen(caps.own_memory() + 2000), ..caps }, 0);
         let grow = |has: &mut u64, by: u64| {
             let may = memory.is_left(*has, by);
             if may {

@@ -1,4 +1,4 @@
-//! One thread that runs a stack: the graph, its timers, its media and its clients.
+//! One thread that runs a stack: the graph, its timers, its media and its clients, who come by NBD or as block devices of the kernel.
 //!
 //! Each turn does what is due, hands jobs to the backends, sends replies, and waits for sockets and completions. The
 //! graph is called from here alone; threads of backends only put ends of requests into a list. What one turn does for
@@ -6,6 +6,7 @@
 //!
 //! The reactor does not decide when to start or stop: [`crate::serve()`] opens and closes the machines through it.
 
+mod blocks;
 mod clients;
 mod conn;
 mod control;
@@ -28,6 +29,7 @@ mod spares;
 mod unsure;
 pub mod watchdog;
 
+pub(crate) use blocks::BlockOffer;
 pub use clients::{Listener, OfferError};
 pub use conn::Caps;
 pub use departures::Departure;
@@ -145,6 +147,8 @@ pub enum News {
         /// Whether it is its file now.
         result: Result<(), String>,
     },
+    /// A block device was taken away by another program.
+    BlockGone(String),
     /// A client was hung up on.
     Client(String),
     /// A client went without a word, as many do.
@@ -174,6 +178,8 @@ pub struct Setup {
     pub how: OpenOptions,
     /// Limits for clients.
     pub caps: Caps,
+    /// Block devices that hold memory beside connections.
+    pub devices: usize,
     /// What each tenant may ask for, SYSTEM first.
     pub shares: Vec<TenantShare>,
     /// For each machine whether it models a device whose medium is in the graph; such a machine has a [`crate::drive::link::Link`].
@@ -210,6 +216,10 @@ pub struct Reactor {
     unsure: Vec<unsure::Unsure>,
     listeners: Vec<Listener>,
     control_listener: Option<UnixListener>,
+    /// Block devices of the kernel that are served.
+    blocks: Vec<blocks::Block>,
+    /// The kernel did not take all that it is told of them.
+    blocks_stay_staged: bool,
     clients: Slab<Conn>,
     /// Clients among them that came when there were too many, and are told so.
     turned_away: usize,
@@ -285,7 +295,7 @@ impl Reactor {
             poll,
             ready: Vec::new(),
             how: setup.how,
-            memory: Rc::new(Memory::new(&setup.caps)),
+            memory: Rc::new(Memory::new(&setup.caps, setup.devices)),
             caps: setup.caps,
             shares: setup.shares,
             exports: Arc::default(),
@@ -295,6 +305,8 @@ impl Reactor {
             unsure: Vec::new(),
             listeners: Vec::new(),
             control_listener: None,
+            blocks: Vec::new(),
+            blocks_stay_staged: false,
             clients: Slab::new(),
             turned_away: 0,
             turned: 0,
@@ -347,6 +359,11 @@ impl Reactor {
     /// The descriptor cannot be waited for.
     pub fn watch(&self, fd: impl AsFd, number: u32) -> io::Result<()> {
         self.poll.add(fd, Source::Outside(number), Interest::READ)
+    }
+
+    /// What becomes readable to wake it: ends that it takes in its next turn.
+    pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.completions.fd()
     }
 
     /// No longer waits for a descriptor.
@@ -444,6 +461,7 @@ impl Reactor {
         self.do_what_is_due(now);
         self.settle(now);
         self.serve_listed(now);
+        self.serve_blocks(now);
         self.settle(now);
         self.go_on_with_deals(now);
         self.store(now);
@@ -531,6 +549,7 @@ impl Reactor {
             !self.listed.is_empty() || !self.host.done.is_empty() || !self.host.ops.touched.is_empty();
         if to_do
             || self.deal_may_be_made()
+            || self.blocks_have_work()
             || self.spare_may_be_taken()
             || !self.host.held.is_empty()
             || self.reopening.iter().any(|&n| self.graph.open_result(n).is_some())

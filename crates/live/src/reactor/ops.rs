@@ -92,10 +92,19 @@ struct Patch {
     sent: u32,
 }
 
+/// Who waits for a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asker {
+    /// An NBD connection.
+    Client(Key),
+    /// A block device of the kernel.
+    Block(u32),
+}
+
 /// A client's request.
 #[derive(Debug)]
 pub(crate) struct HostOp {
-    pub client: Key,
+    pub asker: Asker,
     pub cookie: Cookie,
     pub target: Target,
     pub op: Op,
@@ -144,7 +153,7 @@ pub(crate) struct Piece {
 impl HostOp {
     /// What `request` asks of `target`. Its payload has [`Fit::buffer`] bytes; the data of a write are there, from [`HostOp::front`] on.
     pub fn new(
-        client: Key,
+        asker: Asker,
         target: Target,
         op: Op,
         request: &Request,
@@ -168,7 +177,7 @@ impl HostOp {
         });
         let most = if has_data { target.max_io } else { PIECE_MAX };
         HostOp {
-            client,
+            asker,
             cookie: request.cookie,
             target,
             op,
@@ -423,7 +432,7 @@ mod tests {
     use nandu_base::{Content, ErrorKind, Rng};
     use std::collections::BTreeMap;
 
-    const CLIENT: Key = Key { slot: 0, generation: 0 };
+    const CLIENT: Asker = Asker::Client(Key { slot: 0, generation: 0 });
 
     fn request(command: Command, offset: u64, len: u64) -> Request {
         let (offset, length) = (ByteOffset(offset), ByteLen(len));

@@ -42,9 +42,13 @@ impl Reactor {
 
     /// Whether requests of a client have to wait.
     pub(super) fn waits_for_deal(&self, client: Key) -> bool {
-        let Some(due) = self.due() else { return false };
-        let Some(session) = self.clients.get(client).and_then(|conn| conn.session) else { return false };
-        due.exports[self.targets[session.export].export as usize]
+        let session = self.clients.get(client).and_then(|conn| conn.session);
+        session.is_some_and(|session| self.target_waits_for_deal(session.export))
+    }
+
+    /// Whether requests to an export have to wait.
+    pub(super) fn target_waits_for_deal(&self, target: usize) -> bool {
+        self.due().is_some_and(|due| due.exports[self.targets[target].export as usize])
     }
 
     /// Whether a deal is due and nothing of what it changes is under way.

@@ -3,6 +3,7 @@
 use crate::backend::LegError;
 use crate::reactor::OfferError;
 use crate::tls::TlsError;
+use crate::ublk::UblkError;
 use nandu_base::{ByteLen, OpenError};
 use nandu_stack::StackError;
 use std::io;
@@ -42,7 +43,7 @@ pub enum ServeError {
     },
     /// Nobody could connect.
     #[error(
-        "no address to listen at; give a Unix socket (-U SOCK), a port (-p PORT) or a command (--run CMD)"
+        "no address to listen at; give a Unix socket (-U SOCK), a port (-p PORT), a block device (--ublk) or a command (--run CMD)"
     )]
     NoAddress,
     /// A socket or port cannot be had.
@@ -56,6 +57,9 @@ pub enum ServeError {
     /// TLS cannot be offered.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// An export cannot be a block device.
+    #[error(transparent)]
+    Ublk(#[from] UblkError),
     /// io_uring was asked for, and is not to be had.
     #[error(
         "io_uring: {why}; start with --io auto or threads, or see that the kernel is 5.19 or newer, that `kernel.io_uring_disabled` is 0 and \
@@ -153,6 +157,15 @@ impl ServeError {
             | ServeError::Address { .. }
             | ServeError::NoRing { .. }
             | ServeError::Tls(_)
+            | ServeError::Ublk(
+                UblkError::NoDriver { .. }
+                | UblkError::OldDriver { .. }
+                | UblkError::NoRing { .. }
+                | UblkError::InUse { .. }
+                | UblkError::NotOurs { .. }
+                | UblkError::Differs { .. }
+                | UblkError::Blocks { .. },
+            )
             | ServeError::Leg { .. }
             | ServeError::Offer(OfferError::Export(_))
             | ServeError::NoPidFile { .. }
@@ -161,6 +174,7 @@ impl ServeError {
             ServeError::Open { error: OpenError::Records(_), missing, .. } if missing.is_empty() => 1,
             ServeError::Open { .. } => 2,
             ServeError::Offer(OfferError::System(_))
+            | ServeError::Ublk(UblkError::Refused { .. })
             | ServeError::Run { .. }
             | ServeError::Store { .. }
             | ServeError::Unsaved { .. }

@@ -29,12 +29,14 @@ use crate::backend::{Completions, FileIo};
 use crate::listen::{self, SocketFile};
 use crate::nbd::{BlockSizes, Export, Tls};
 use crate::reactor::watchdog::{Bark, Watchdog};
-use crate::reactor::{Leaves, Listener, Reactor, Setup, WIDEST_BLOCK};
+use crate::reactor::{BlockOffer, Leaves, Listener, Reactor, Setup, WIDEST_BLOCK};
 use crate::tls::Acceptor;
+use crate::ublk::{Device, Driver, Shape, UblkNumber};
 use nandu_base::{ByteLen, Content, Instant, Limits, MediumSpec, OpenOptions, Span, TenantId};
 use nandu_stack::{BuildOptions, Built, BuiltPart, Graph};
 use rustix::fs::Mode;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use stop::{Child, Signals, Watched};
@@ -55,10 +57,10 @@ pub fn serve(mut options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Resu
     let exports = chosen_exports(&options, &built)?;
     let spares = spares(&options)?;
     let files = files(&options, &built);
-    let addresses = Addresses::take(&options)?;
+    let addresses = Addresses::take(&options, exports.len() as u32)?;
     let mut made = members::make(&options, &built)?;
     let Assembled { mut reactor, no_ring, missing, drives, gone, made: stores } =
-        assemble(&options, built, tls)?;
+        assemble(&options, built, exports.len(), tls)?;
     no_ring.into_iter().for_each(|why| report(&Report::NoRing { why }));
     reactor.keep_spares(spares);
     made.also(stores);
@@ -193,6 +195,7 @@ struct Assembled {
 fn assemble(
     options: &ServeOptions,
     built: Built,
+    exports: usize,
     tls: (Tls, Option<Acceptor>),
 ) -> Result<Assembled, ServeError> {
     let (completions, no_ring) = completions(options, &built)?;
@@ -225,8 +228,21 @@ fn assemble(
     };
     let media = legs;
     let caps = options.caps;
-    let setup =
-        Setup { graph, kinds, children, media, completions, how, caps, shares, emulated, leaves, tls };
+    let devices = if options.ublk.is_some() { exports } else { 0 };
+    let setup = Setup {
+        graph,
+        kinds,
+        children,
+        media,
+        completions,
+        how,
+        caps,
+        devices,
+        shares,
+        emulated,
+        leaves,
+        tls,
+    };
     Ok(Assembled { reactor: Reactor::new(setup)?, no_ring, missing, drives, gone, made })
 }
 
@@ -260,12 +276,15 @@ struct Addresses {
     tcp: Vec<std::net::SocketAddr>,
     control: Option<std::os::unix::net::UnixListener>,
     metrics: Option<metrics::Metrics>,
+    /// The driver of block devices, and the number of the first.
+    ublk: Option<(Rc<Driver>, UblkNumber)>,
     _files: Vec<SocketFile>,
     _private: Option<stop::PrivateDir>,
 }
 
 impl Addresses {
-    fn take(options: &ServeOptions) -> Result<Addresses, ServeError> {
+    /// Takes the addresses of so many exports.
+    fn take(options: &ServeOptions, exports: u32) -> Result<Addresses, ServeError> {
         let handed = if options.service { service::handed()? } else { service::Handed::default() };
         let mut taken = Addresses {
             listeners: Vec::new(),
@@ -273,11 +292,18 @@ impl Addresses {
             tcp: Vec::new(),
             control: handed.control,
             metrics: None,
+            ublk: None,
             _files: Vec::new(),
             _private: None,
         };
+        if let Some(number) = options.ublk {
+            let driver = Driver::open()?;
+            driver.refuse_in_use(number, exports)?;
+            taken.ublk = Some((Rc::new(driver), number));
+        }
         let mut unix = options.unix.clone();
-        if unix.is_empty() && options.tcp.is_none() && handed.nbd.is_empty() {
+        let has_other = options.tcp.is_some() || options.ublk.is_some() || !handed.nbd.is_empty();
+        if unix.is_empty() && !has_other {
             if options.run.is_none() {
                 return Err(ServeError::NoAddress);
             }
@@ -378,8 +404,6 @@ impl Server<'_> {
         }
         self.open(&exports, &missing)?;
         let tls = self.options.tls.as_ref().filter(|tls| !tls.is_optional);
-        let uris = |export: &Chosen| addresses.uris(&export.name, tls.is_some());
-        let uris: Vec<String> = exports.iter().flat_map(uris).collect();
         let knows_clients = tls.is_some_and(|tls| tls.verify_clients);
         let is_open = |address: &std::net::SocketAddr| !address.ip().is_loopback() && !knows_clients;
         for &address in addresses.tcp.iter().filter(|address| is_open(address)) {
@@ -390,6 +414,11 @@ impl Server<'_> {
         let offers: Vec<(Export, u32, TenantId)> =
             offers.zip(&exports).map(|(offer, chosen)| (offer, chosen.node, chosen.tenant)).collect();
         self.reactor.offer(offers, std::mem::take(&mut addresses.listeners))?;
+        let blocks = self.offer_blocks(&exports, &addresses)?;
+        let uris = exports.iter().enumerate().flat_map(|(at, export)| {
+            addresses.uris(&export.name, tls.is_some()).into_iter().chain(blocks.get(at).cloned())
+        });
+        let uris: Vec<String> = uris.collect();
         if let Some(listener) = addresses.control.take() {
             self.reactor.control(listener)?;
         }
@@ -407,7 +436,7 @@ impl Server<'_> {
             manager.say("READY=1\nSTATUS=serving");
         }
         if let Some(command) = &self.options.run {
-            let child = Child::start(command, &uris, &addresses)?;
+            let child = Child::start(command, &uris, &blocks, &addresses)?;
             self.reactor.watch(child.fd(), Watched::Child as u32)?;
             self.child = Some(child);
         }
@@ -415,6 +444,39 @@ impl Server<'_> {
             self.turn()?;
         }
         self.end()
+    }
+
+    /// Offers the exports as block devices too, where that is wanted, and waits until the devices are there. Says where.
+    fn offer_blocks(&mut self, exports: &[Chosen], addresses: &Addresses) -> Result<Vec<String>, ServeError> {
+        let Some((driver, first)) = &addresses.ublk else { return Ok(Vec::new()) };
+        let shape = |export: &Chosen| {
+            let limits = self.reactor.graph().machine(export.node).limits();
+            Shape {
+                export: export.name.clone(),
+                size: limits.capacity,
+                block: limits.align.into(),
+                widest: WIDEST_BLOCK,
+                preferred: limits.preferred.into(),
+                read_only: export.read_only,
+            }
+        };
+        let shapes: Vec<Shape> = exports.iter().map(shape).collect();
+        let devices = Device::open_all(driver, *first, &shapes, self.reactor.wake_fd())?;
+        let devices = devices.into_iter().enumerate().map(|(export, device)| BlockOffer {
+            export,
+            path: device.path(),
+            depth: device.depth(),
+            is_taken_over: device.is_taken_over(),
+            port: Box::new(device),
+        });
+        self.reactor.offer_blocks(devices.collect());
+        while !self.reactor.blocks_are_live()? {
+            self.turn()?;
+            if self.stop {
+                return Err(ServeError::Interrupted);
+            }
+        }
+        Ok(self.reactor.block_paths().map(String::from).collect())
     }
 
     /// One turn of the reactor, and what came of it.
@@ -531,6 +593,7 @@ impl Server<'_> {
         while !self.reactor.is_drained() {
             self.turn()?;
         }
+        let deleted = self.reactor.delete_blocks();
         self.reactor.hang_up_all();
         while self.reactor.clients() > 0 {
             self.turn()?;
@@ -553,6 +616,7 @@ impl Server<'_> {
         if let Some(device) = self.reactor.untold_loss() {
             return Err(ServeError::Unsaved { device: device.to_string() });
         }
+        deleted?;
         (self.report)(&Report::Closed);
         self.reactor.say_closed();
         Ok(Ended { child: self.child.and_then(|child| child.status()) })

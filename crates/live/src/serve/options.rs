@@ -6,6 +6,7 @@ use crate::backend::FileIo;
 use crate::reactor::watchdog::Held;
 use crate::reactor::{Caps, LegNews, News};
 use crate::tls::TlsOptions;
+use crate::ublk::UblkNumber;
 use nandu_base::{Gone, Health, Notice, OpenError, Span, TenantShare};
 use nandu_stack::Stack;
 use std::collections::BTreeSet;
@@ -26,6 +27,8 @@ pub struct ServeOptions {
     /// A TCP address for NBD clients; port 0 takes a free one. The protocol has no password: anything but localhost
     /// is open to whoever reaches it.
     pub tcp: Option<SocketAddr>,
+    /// Offer the exports as block devices of the kernel too, `/dev/ublkbN`.
+    pub ublk: Option<UblkNumber>,
     /// A Unix socket for control commands ([`crate::ctl`]), made with mode 0600.
     pub control: Option<PathBuf>,
     /// How clients reach exports by TLS; without it all is in the clear.
@@ -33,7 +36,7 @@ pub struct ServeOptions {
     /// Where figures are told over HTTP.
     pub metrics: Option<MetricsAt>,
     /// A command for `sh -c` that runs while the stack is served; its end is the end of the server. It finds `uri` (of
-    /// the first export), `uris`, `unixsocket` and `port` in its environment. Without an address, a private socket is
+    /// the first export), `uris`, `unixsocket`, `port` and `ublk` (the block devices) in its environment. Without an address, a private socket is
     /// made.
     pub run: Option<String>,
     /// A file for the number of the process, written when clients can connect and removed at the end.
@@ -89,6 +92,7 @@ impl ServeOptions {
             stack,
             unix: Vec::new(),
             tcp: None,
+            ublk: None,
             control: None,
             metrics: None,
             run: None,
@@ -185,7 +189,7 @@ pub enum Report {
     },
     /// Clients can connect.
     Ready {
-        /// For each export, in the order of the stack file, one for each address.
+        /// For each export, in the order of the stack file, one for each address, and where its block device is.
         uris: Vec<String>,
     },
     /// Something happened while running.
@@ -288,7 +292,8 @@ impl Report {
                 | News::Moved { result: Err(_), .. }
                 | News::Sized { result: Err(_), .. }
                 | News::Spare { .. }
-                | News::TurnedAway { .. },
+                | News::TurnedAway { .. }
+                | News::BlockGone(_),
             ) => Level::Warn,
             Report::News(News::HungUp(_)) => Level::Debug,
             Report::Holds { .. }
@@ -443,6 +448,9 @@ impl fmt::Display for Report {
             }
             Report::GoesOn { held, span } => {
                 write!(f, "watchdog: the server runs again: {} blocked it for {span}", place(held))
+            }
+            Report::News(News::BlockGone(path)) => {
+                write!(f, "{path}: another program has taken it away; it is not served any more")
             }
             Report::News(News::Client(what)) => write!(f, "a client {what}"),
             Report::News(News::TurnedAway { clients, most }) => {

@@ -120,13 +120,21 @@ pub(super) struct Child {
 }
 
 impl Child {
-    pub fn start(command: &str, uris: &[String], addresses: &Addresses) -> Result<Child, ServeError> {
+    pub fn start(
+        command: &str,
+        uris: &[String],
+        blocks: &[String],
+        addresses: &Addresses,
+    ) -> Result<Child, ServeError> {
         let fail = |error| ServeError::Run { command: command.into(), error };
         let mut shell = std::process::Command::new("sh");
         shell.arg("-c").arg(command);
         shell.env("uri", uris.first().map_or("", String::as_str)).env("uris", uris.join(" "));
         for name in super::service::VARIABLES {
             shell.env_remove(name);
+        }
+        if !blocks.is_empty() {
+            shell.env("ublk", blocks.join(" "));
         }
         if let Some(path) = addresses.unix.first() {
             shell.env("unixsocket", path);
