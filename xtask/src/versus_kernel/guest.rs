@@ -35,6 +35,12 @@ pub struct Tools {
 impl Tools {
     /// Fetches and unpacks what is not there yet.
     pub fn fetch() -> Result<Tools, String> {
+        let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout.starts_with(b"0\n"));
+        if !is_root || !has("apt-get") {
+            return Err(
+                "guests take Debian's packages and boot on the host's files: run it as root on Debian".into(),
+            );
+        }
         let missing: Vec<&str> = PROGRAMS.into_iter().filter(|program| !has(program)).collect();
         if !missing.is_empty() {
             return Err(format!(
@@ -56,9 +62,8 @@ impl Tools {
                 run(unpack).ok()?;
             }
         }
-        let modules = Path::new("lib/modules");
         let made = fs::create_dir_all(root.join("lib"))
-            .and_then(|()| link("../usr/lib/uml/modules", &root.join(modules)))
+            .and_then(|()| link("../usr/lib/uml/modules", &root.join("lib/modules")))
             .and_then(|()| link("../bin/kmod", &root.join("sbin/modprobe")));
         made.map_err(|error| format!("{}: {error}", root.display()))?;
         // Copies, which the next build leaves alone.

@@ -322,7 +322,7 @@ fn tables(measured: &Measured, loads: &[f64], tools: &Tools) -> Result<String, S
         let _ = writeln!(text, "| {} | {whole} | {alone} | {said}{note} |", row.title);
     }
     text.push_str(
-        "\nOne machine held against another, rate by rate: the median, and the least and the most of the rounds.\n\n\
+        "\nOne machine's rates divided by another's: the median, and the least and the most of the rounds.\n\n\
          | machine | against | load | ratio | rounds | wanted |\n|---|---|---|---|---|---|\n",
     );
     for (of, to, load, wanted) in PAIRS {

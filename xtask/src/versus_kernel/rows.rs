@@ -187,7 +187,7 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
-/// What is held against what: the row, the other one, the load, and the least ratio that is wanted, if one is.
+/// What is divided by what: the row, the other one, the load, and the least ratio that is wanted, if one is.
 pub const PAIRS: &[(&str, &str, &str, Option<f64>)] = &[
     ("leader", "md-raid1", "fsync", None),
     ("leader", "md-raid1", "write-1", None),
