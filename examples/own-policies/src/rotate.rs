@@ -90,8 +90,9 @@ mod tests {
     fn one_of_so_many_is_due() {
         let mut policy = Config { every: 2 }.build(2, 0);
         let mut due = |pool, is_paid| policy.is_due(pool, is_paid);
-        assert_eq!([due(0, true), due(1, true), due(0, false), due(0, true), due(0, true)], [
-            false, false, false, true, false
-        ]);
+        assert_eq!(
+            [due(0, true), due(1, true), due(0, false), due(0, true), due(0, true)],
+            [false, false, false, true, false]
+        );
     }
 }
