@@ -94,7 +94,7 @@ pattern() {
     dd if=/dev/zero of=reference bs=1M count=64 2> /dev/null
     dd if=/dev/urandom of=random bs=1M count=2 2> /dev/null
     dd if=/dev/zero of=$DEVICE bs=1M count=64 oflag=direct 2> /dev/null || return 1
-    awk 'BEGIN { srand(4711); for (i = 0; i < 300; i++) print int(rand() * 4), int(rand() * 130000), 1 + int(rand() * 900), int(rand() * 3000) }' |
+    awk 'BEGIN { srand(4711); for (i = 0; i < 100; i++) print int(rand() * 4), int(rand() * 130000), 1 + int(rand() * 900), int(rand() * 3000) }' |
         while read -r op at count from; do
             case $op in
                 0 | 1)
