@@ -186,11 +186,12 @@ other_size_is_refused() {
     grep -q 'waits for its server, and has [0-9]* sectors of 512 B, where export `disk` has' refused.txt && serve
 }
 
-# A mounted file system writes what it holds before its device goes.
+# An end waits for a mounted file system, which writes what it holds.
 ends_under_a_file_system() {
     mount -t ext4 $DEVICE /mnt && cp random /mnt/unsynced || return 1
-    end || return 1
+    kill -TERM $server
     umount /mnt
+    wait $server && is_gone $DEVICE || return 1
     serve && e2fsck -fy $DEVICE
     mount -t ext4 $DEVICE /mnt && cmp random /mnt/unsynced && umount /mnt
 }
