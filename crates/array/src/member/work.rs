@@ -127,13 +127,13 @@ pub(crate) trait Worker {
                 self.work().add_each(always);
             }
         }
-        #[cfg(debug_assertions)]
-        self.has_forgotten_nothing(cx);
+        if cfg!(debug_assertions) {
+            self.has_forgotten_nothing(cx);
+        }
     }
 
     /// No event has left work behind that it did not announce: every job finds nothing to do. Looked at after each event where assertions
     /// are on.
-    #[cfg(debug_assertions)]
     fn has_forgotten_nothing(&mut self, cx: &mut Cx<'_>) {
         if self.awaits_timer(cx.now) {
             return;
