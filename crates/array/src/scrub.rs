@@ -108,9 +108,9 @@ impl Course {
         sooner
     }
 
-    /// Whether the timer comes at `now`.
+    /// Whether the timer is due at `now`, and has not come. On a real clock it may come later than it was set for.
     pub(crate) fn is_awaited(&self, now: Instant) -> bool {
-        self.armed == Some(now)
+        self.armed.is_some_and(|at| at <= now)
     }
 
     /// The timer has come.

@@ -104,7 +104,7 @@ pub(crate) trait Worker {
         &[]
     }
 
-    /// Whether a timer comes at this very instant: what it makes ready it says then.
+    /// Whether a timer is due that has not come: what it makes ready it says then.
     fn awaits_timer(&self, _now: Instant) -> bool {
         false
     }

@@ -58,7 +58,7 @@ impl Worker for Mirror {
     }
 
     fn awaits_timer(&self, now: Instant) -> bool {
-        let rests = self.paces.iter().any(|pace| pace.rests_until == now);
+        let rests = self.paces.iter().any(|p| p.rests_until == now || p.stuck && p.rests_until < now);
         rests || self.exposure.is_looked_at(now) || self.scrub.course.is_awaited(now)
     }
 
