@@ -39,12 +39,21 @@ pub struct Leveller {
     is_across: bool,
     /// Of `count`, those of another tenant.
     pub others: u64,
+    /// Memory for the blocks that the policy is shown.
+    seen: Vec<Worn>,
 }
 
 impl Leveller {
     /// By this policy, in so many planes.
     pub fn new(policy: Box<dyn WearPolicy>, planes: u32) -> Leveller {
-        Leveller { policy, gained: vec![0; planes as usize], count: 0, is_across: false, others: 0 }
+        Leveller {
+            policy,
+            gained: vec![0; planes as usize],
+            count: 0,
+            is_across: false,
+            others: 0,
+            seen: Vec::new(),
+        }
     }
 
     /// The same that also clears blocks of tenants that write little, for the wear of those that write much.
@@ -111,8 +120,11 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let is_hot = |block: BlockId| self.leveller.is_across && self.is_young(block);
         let may =
             |block: BlockId| self.blocks.pool_of_block(block) == plane && !is_open(block) && !is_hot(block);
-        let seen: Vec<_> = self.blocks.wear_of_plane(plane, may).collect();
+        let mut seen = std::mem::take(&mut self.leveller.seen);
+        seen.clear();
+        seen.extend(self.blocks.wear_of_plane(plane, may));
         let own = self.leveller.victim(plane, &seen);
+        self.leveller.seen = seen;
         if own.is_none() && self.leveller.is_across {
             self.level_another(plane, cause, cx);
         }
@@ -151,8 +163,12 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             let owner = self.blocks.pool_of_block(block);
             owner != pool && !may_not(block) && may(owner)
         };
-        let seen: Vec<_> = self.blocks.wear_of_plane(pool, is_anothers).collect();
-        let Some(block) = self.leveller.victim(pool, &seen) else { return };
+        let mut seen = std::mem::take(&mut self.leveller.seen);
+        seen.clear();
+        seen.extend(self.blocks.wear_of_plane(pool, is_anothers));
+        let victim = self.leveller.victim(pool, &seen);
+        self.leveller.seen = seen;
+        let Some(block) = victim else { return };
         let other = self.blocks.pool_of_block(block);
         // One that is full is open no more.
         self.blocks.close_full(other);
