@@ -109,6 +109,8 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         if p.free < 2 || self.is_debtor(plane) || !self.leveller.is_due(plane, layout.pages) {
             return None;
         }
+        let mut seen = std::mem::take(&mut self.leveller.seen);
+        seen.clear();
         let gathered = self.paging.gatherer.open_in(plane, &layout).unwrap_or(BlockId(u32::MAX));
         let open = [p.host.block(&layout), p.moved.block(&layout), gathered];
         let paging = &self.paging;
@@ -120,8 +122,6 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let is_hot = |block: BlockId| self.leveller.is_across && self.is_young(block);
         let may =
             |block: BlockId| self.blocks.pool_of_block(block) == plane && !is_open(block) && !is_hot(block);
-        let mut seen = std::mem::take(&mut self.leveller.seen);
-        seen.clear();
         seen.extend(self.blocks.wear_of_plane(plane, may));
         let own = self.leveller.victim(plane, &seen);
         self.leveller.seen = seen;
@@ -146,6 +146,8 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     /// units, owe nothing and not be clearing anything.
     fn level_another(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let layout = *self.blocks.layout();
+        let mut seen = std::mem::take(&mut self.leveller.seen);
+        seen.clear();
         let is_open = |block: BlockId| {
             let pool = self.blocks.pool_of_block(block);
             let p = &self.blocks.planes[pool as usize];
@@ -163,8 +165,6 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             let owner = self.blocks.pool_of_block(block);
             owner != pool && !may_not(block) && may(owner)
         };
-        let mut seen = std::mem::take(&mut self.leveller.seen);
-        seen.clear();
         seen.extend(self.blocks.wear_of_plane(pool, is_anothers));
         let victim = self.leveller.victim(pool, &seen);
         self.leveller.seen = seen;
