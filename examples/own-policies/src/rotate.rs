@@ -17,21 +17,21 @@ use nandu::{Declared, options};
 pub struct Config {
     /// Of so many blocks that are cleared, one is followed by the next in turn.
     #[option(default = 100, range = 1..)]
-    every: u32,
+    interval: u32,
 }
 
 impl Declared for Config {
     const NAME: &'static str = "rotate";
     const SUMMARY: &'static str = "The next block in turn, whatever it has worn.";
     const SOURCE: &'static str = "Ban, US patent 6,732,221 (2004)";
-    const DRAWS: &'static [&'static str] = &["every = 1", "every = 3"];
+    const DRAWS: &'static [&'static str] = &["interval = 1", "interval = 3"];
 }
 
 impl LevellingOptions for Config {
     type Policy = Rotate;
 
     fn build(&self, pools: u32, _endurance: u32) -> Rotate {
-        Rotate { every: self.every, pools: vec![Turn::default(); pools as usize] }
+        Rotate { interval: self.interval, pools: vec![Turn::default(); pools as usize] }
     }
 }
 
@@ -46,7 +46,7 @@ struct Turn {
 
 /// The policy.
 pub struct Rotate {
-    every: u32,
+    interval: u32,
     pools: Vec<Turn>,
 }
 
@@ -54,7 +54,7 @@ impl WearPolicy for Rotate {
     fn is_due(&mut self, pool: u32, is_paid: bool) -> bool {
         let turn = &mut self.pools[pool as usize];
         turn.since += 1;
-        let is_due = is_paid && turn.since >= self.every;
+        let is_due = is_paid && turn.since >= self.interval;
         if is_due {
             turn.since = 0;
         }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn blocks_go_in_turn_and_what_must_stay_is_passed_over() {
-        let mut policy = Config { every: 1 }.build(1, 0);
+        let mut policy = Config { interval: 1 }.build(1, 0);
         let standings = [Standing::Movable, Standing::Kept, Standing::Movable, Standing::Bad];
         let blocks = standings.map(|standing| Worn { block: BlockId(0), erases: 0, standing });
         let mut next = || policy.victim(WearView { pool: 0, blocks: &blocks });
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn one_of_so_many_is_due() {
-        let mut policy = Config { every: 2 }.build(2, 0);
+        let mut policy = Config { interval: 2 }.build(2, 0);
         let mut due = |pool, is_paid| policy.is_due(pool, is_paid);
         assert_eq!(
             [due(0, true), due(1, true), due(0, false), due(0, true), due(0, true)],
