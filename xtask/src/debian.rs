@@ -11,6 +11,8 @@ deb [signed-by=KEYS] http://deb.debian.org/debian bookworm main
 deb [signed-by=KEYS] http://deb.debian.org/debian bookworm-backports main
 ";
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// The suite of this system's packages.
+pub const BOOKWORM: &str = "bookworm";
 /// The suite of newer packages.
 pub const BACKPORTS: &str = "bookworm-backports";
 
@@ -89,8 +91,8 @@ impl Debian {
     }
 
     /// Fetches packages and unpacks them, unless they lie there.
-    pub fn unpack(&self, suite: &str, packages: &[String]) -> Result<(), String> {
-        for package in packages {
+    pub fn unpack(&self, suite: &str, packages: &[impl AsRef<str>]) -> Result<(), String> {
+        for package in packages.iter().map(AsRef::as_ref) {
             let place = self.folder.join("packages").join(package);
             if place.join("unpacked").is_file() {
                 continue;

@@ -4,6 +4,7 @@
 //! runs in [`REPORT`], a file of the repository; it is written every few minutes, so a run that is ended has lost little. When a target changes
 //! what it reads, its line is taken out. Needs a nightly compiler and `cargo install cargo-fuzz`.
 
+use crate::figures::{Of, TICKS_PER_SECOND, ticks};
 use crate::steps::{has, root};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
@@ -100,14 +101,7 @@ fn slice(target: &str, seconds: u64) -> Result<(u64, u64), String> {
 
 /// Processor time of all children that have ended, in seconds.
 fn children_seconds() -> Result<u64, String> {
-    const TICKS_PER_SECOND: u64 = 100; // of Linux, for programs
-    let stat =
-        std::fs::read_to_string("/proc/self/stat").map_err(|error| format!("/proc/self/stat: {error}"))?;
-    // The name of the program, in brackets, may hold blanks; cutime and cstime are fields 16 and 17 of all, 14 and 15 behind it.
-    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
-    let field = |at: usize| behind.split_whitespace().nth(at).and_then(|text| text.parse::<u64>().ok());
-    let (user, system) = field(13).zip(field(14)).ok_or("/proc/self/stat is not as Linux writes it")?;
-    Ok((user + system) / TICKS_PER_SECOND)
+    Ok(ticks("self", Of::Children)? / TICKS_PER_SECOND)
 }
 
 /// Adds to what a target has done; all of it.

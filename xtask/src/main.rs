@@ -10,6 +10,7 @@ mod circles;
 mod debian;
 mod decisions;
 mod docs;
+mod figures;
 mod files;
 mod fuzz;
 mod json;

@@ -4,7 +4,7 @@
 //! both; the figures are medians over the rounds. The client is fio's own NBD client, one connection. A server's time of the
 //! processor is that of all its threads, also those that the kernel works in for it.
 
-use crate::json::{self, Json};
+use crate::figures::{Of, TICKS_PER_SECOND, fio_job, load_average, median, ticks};
 use crate::steps::{End, Steps, has, release_build, released, run, target_dir};
 use std::fs::File;
 use std::io::Write as _;
@@ -218,22 +218,9 @@ impl Running {
         Ok(running)
     }
 
-    /// Processor time so far, in ticks of the kernel: its own and what it did for it.
-    fn ticks(&self) -> Result<u64, String> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
-        let stat = stat.map_err(|error| error.to_string())?;
-        // Behind the name, which may have blanks, the 12th and 13th word.
-        let behind = stat.rsplit_once(") ").map(|(_, words)| words).unwrap_or_default();
-        let words: Vec<u64> = behind.split(' ').skip(11).take(2).filter_map(|n| n.parse().ok()).collect();
-        match words[..] {
-            [user, system] => Ok(user + system),
-            _ => Err(format!("no times in: {stat}")),
-        }
-    }
-
     /// Operations a second under `load`, and the server's microseconds of the processor for each.
-    fn run(&self, load: Load, seconds: u32, ticks_per_second: u64) -> Result<Figures, String> {
-        let before = self.ticks()?;
+    fn run(&self, load: Load, seconds: u32) -> Result<Figures, String> {
+        let before = ticks(self.child.id(), Of::Itself)?;
         let uri = format!("--uri=nbd+unix:///data?socket={}", self.socket.display());
         let mut fio = Command::new("fio");
         fio.args(["--name=load", "--ioengine=nbd", "--time_based", "--randrepeat=1", "--output-format=json"])
@@ -244,22 +231,17 @@ impl Running {
         if !output.status.success() {
             return Err(format!("fio: {}", String::from_utf8_lossy(&output.stderr)));
         }
-        let after = self.ticks()?;
-        let said = json::parse(text.get(text.find('{').unwrap_or(0)..).unwrap_or_default())?;
-        let job = said.get("jobs").list().first().ok_or("fio has no job")?;
+        let after = ticks(self.child.id(), Of::Itself)?;
+        let job = fio_job(&text)?;
         let of = |key: &str| -> f64 {
-            ["read", "write"].iter().filter_map(|side| number(job.get(side), key)).sum()
+            ["read", "write"].iter().filter_map(|side| job.get(side).get(key).number()).sum()
         };
         let (rate, count) = (of("iops"), of("total_ios"));
         if count < 1.0 {
             return Err("fio has done nothing".into());
         }
-        Ok(Figures { rate, micros: (after - before) as f64 / ticks_per_second as f64 * 1e6 / count })
+        Ok(Figures { rate, micros: (after - before) as f64 / TICKS_PER_SECOND as f64 * 1e6 / count })
     }
-}
-
-fn number(side: &Json, key: &str) -> Option<f64> {
-    side.get(key).number()
 }
 
 impl Drop for Running {
@@ -280,13 +262,9 @@ struct Figures {
 }
 
 impl Figures {
-    fn medians(of: &[Figures]) -> Figures {
-        let median = |figure: fn(&Figures) -> f64| {
-            let mut all: Vec<f64> = of.iter().map(figure).collect();
-            all.sort_by(f64::total_cmp);
-            all[all.len() / 2]
-        };
-        Figures { rate: median(|f| f.rate), micros: median(|f| f.micros) }
+    fn medians(of: &[Figures]) -> Option<Figures> {
+        let middle = |figure: fn(&Figures) -> f64| median(of.iter().map(figure).collect());
+        Some(Figures { rate: middle(|f| f.rate)?, micros: middle(|f| f.micros)? })
     }
 }
 
@@ -304,8 +282,6 @@ fn fill(path: &Path) -> std::io::Result<()> {
 fn measure(pair: &Pair, options: &Options) -> Result<(), String> {
     let folder = target_dir().join("peers");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let ticks = Command::new("getconf").arg("CLK_TCK").output().map_err(|error| error.to_string())?;
-    let ticks: u64 = String::from_utf8_lossy(&ticks.stdout).trim().parse().map_err(|_| "getconf CLK_TCK")?;
     let servers = [("ours", pair.ours), ("peer", pair.peer.1)];
     println!("beside {}, {} rounds of {} s", pair.peer.0, options.rounds, options.seconds);
     println!(
@@ -321,14 +297,13 @@ fn measure(pair: &Pair, options: &Options) -> Result<(), String> {
                 let (name, server) = servers[which];
                 // Each run has a server of its own: none profits from what the other left in its threads or pools.
                 let running = Running::start(server, &folder, name)?;
-                running.run(*load, 1, ticks)?;
-                figures[which].push(running.run(*load, options.seconds, ticks)?);
+                running.run(*load, 1)?;
+                figures[which].push(running.run(*load, options.seconds)?);
             }
         }
-        let [ours, peer] = figures.map(|of| Figures::medians(&of));
+        let [Some(ours), Some(peer)] = figures.map(|of| Figures::medians(&of)) else { continue };
         let (rate, cpu) = (ours.rate / peer.rate, ours.micros / peer.micros);
-        let machine = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        let machine = machine.split(' ').next().unwrap_or_default();
+        let machine = load_average()?;
         println!(
             "{:<34} {:>10.0} {:>10.0} {rate:>7.2} {:>9.1} {:>9.1} {cpu:>7.2}  {machine}",
             load.name, ours.rate, peer.rate, ours.micros, peer.micros

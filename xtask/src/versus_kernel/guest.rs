@@ -2,8 +2,9 @@
 //! its folder, and is killed.
 
 use super::rows::{DELAY, Row, devices};
+use crate::debian::{BOOKWORM, Debian};
 use crate::files::{copy, read, write};
-use crate::steps::{End, command, has, released, run, target_dir};
+use crate::steps::{End, has, released, run, target_dir};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -12,8 +13,16 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Debian's packages with the kernel, its modules, and what handles them.
-const PACKAGES: &str =
-    "user-mode-linux kmod libkmod2 mdadm bcache-tools nbd-client libnl-3-200 libnl-genl-3-200";
+const PACKAGES: [&str; 8] = [
+    "user-mode-linux",
+    "kmod",
+    "libkmod2",
+    "mdadm",
+    "bcache-tools",
+    "nbd-client",
+    "libnl-3-200",
+    "libnl-genl-3-200",
+];
 /// Programs of the host that guests run.
 const PROGRAMS: [&str; 5] = ["fio", "nbdkit", "dmsetup", "ip", "blockdev"];
 const IMAGES: [&str; 4] = ["fast", "slow", "third", "fourth"];
@@ -36,10 +45,8 @@ impl Tools {
     /// Fetches and unpacks what is not there yet.
     pub fn fetch() -> Result<Tools, String> {
         let is_root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout.starts_with(b"0\n"));
-        if !is_root || !has("apt-get") {
-            return Err(
-                "guests take Debian's packages and boot on the host's files: run it as root on Debian".into(),
-            );
+        if !is_root {
+            return Err("guests boot on the host's files: run it as root".into());
         }
         let missing: Vec<&str> = PROGRAMS.into_iter().filter(|program| !has(program)).collect();
         if !missing.is_empty() {
@@ -49,19 +56,9 @@ impl Tools {
             ));
         }
         let home = target_dir().join("versus-kernel");
-        let root = home.join("tools");
-        if !root.join("usr/bin/linux.uml").is_file() {
-            let packages = home.join("packages");
-            fs::create_dir_all(&packages).map_err(|error| format!("{}: {error}", packages.display()))?;
-            let mut download = command(&format!("apt-get download -qq {PACKAGES}"));
-            download.current_dir(&packages);
-            run(download).ok()?;
-            for package in crate::files::list(&packages) {
-                let mut unpack = Command::new("dpkg");
-                unpack.arg("-x").arg(package).arg(&root);
-                run(unpack).ok()?;
-            }
-        }
+        let debian = Debian::at(&home.join("debian"))?;
+        debian.unpack(BOOKWORM, &PACKAGES)?;
+        let root = debian.root();
         let made = fs::create_dir_all(root.join("lib"))
             .and_then(|()| link("../usr/lib/uml/modules", &root.join("lib/modules")))
             .and_then(|()| link("../bin/kmod", &root.join("sbin/modprobe")));

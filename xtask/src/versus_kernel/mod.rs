@@ -9,8 +9,9 @@ mod cut;
 mod guest;
 mod rows;
 
+use crate::figures::{fio_job, load_average, median};
 use crate::files::{read, write};
-use crate::json::{Json, parse};
+use crate::json::parse;
 use crate::steps::{release_build, root, run};
 use guest::{Place, Tools};
 use rows::{CONTROL, PAIRS, ROWS, Row};
@@ -180,9 +181,7 @@ fn left(place: &Place, start: &str, is_whole: bool) -> Result<Left, String> {
 /// Rate a second and p99 in milliseconds, from what fio wrote.
 fn figures(place: &Place, name: &str) -> Result<[f64; 2], String> {
     let text = read(&place.folder.join(format!("{name}.json")))?;
-    // Warnings come before it.
-    let json = parse(&text[text.find('{').unwrap_or(0)..]).map_err(|why| format!("{name}.json: {why}"))?;
-    let job = json.get("jobs").list().first().unwrap_or(&Json::Null);
+    let job = fio_job(&text).map_err(|why| format!("{name}.json: {why}"))?;
     let kind = job.get(if name.starts_with("read") { "read" } else { "write" });
     let times = if name == "fsync" { job.get("sync").get("lat_ns") } else { kind.get("clat_ns") };
     let p99 = times.get("percentile").get("99.000000").number();
@@ -222,18 +221,6 @@ impl Left {
             Left::Nothing => "-".into(),
         }
     }
-}
-
-fn load_average() -> Result<f64, String> {
-    let text = std::fs::read_to_string("/proc/loadavg").map_err(|error| format!("/proc/loadavg: {error}"))?;
-    text.split(' ').next().and_then(|word| word.parse().ok()).ok_or_else(|| format!("/proc/loadavg: {text}"))
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let upper = *values.get(middle)?;
-    Some(if values.len().is_multiple_of(2) { f64::midpoint(values[middle - 1], upper) } else { upper })
 }
 
 type Measured<'a> = BTreeMap<&'a str, Vec<Result<Round, String>>>;

@@ -86,14 +86,22 @@ impl Leveller {
         is_due
     }
 
-    /// The block that is cleared for its wear.
+    /// Memory for the blocks that [`victim`](Leveller::victim) is shown.
+    pub(super) fn memory(&mut self) -> Vec<Worn> {
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.clear();
+        seen
+    }
+
+    /// The block that is cleared for its wear. The memory of `seen` is kept.
     ///
     /// # Panics
     ///
     /// When the policy names one that must not be moved.
-    pub(super) fn victim(&mut self, pool: u32, blocks: &[Worn]) -> Option<BlockId> {
-        let place = self.policy.victim(WearView { pool, blocks })?;
-        let victim = blocks.get(place).filter(|worn| worn.standing == Standing::Movable);
+    pub(super) fn victim(&mut self, pool: u32, seen: Vec<Worn>) -> Option<BlockId> {
+        self.seen = seen;
+        let place = self.policy.victim(WearView { pool, blocks: &self.seen })?;
+        let victim = self.seen.get(place).filter(|worn| worn.standing == Standing::Movable);
         let Some(victim) = victim else {
             panic!("the policy of wear levelling names block {place} of pool {pool}, which must not be moved")
         };
@@ -109,8 +117,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         if p.free < 2 || self.is_debtor(plane) || !self.leveller.is_due(plane, layout.pages) {
             return None;
         }
-        let mut seen = std::mem::take(&mut self.leveller.seen);
-        seen.clear();
+        let mut seen = self.leveller.memory();
         let gathered = self.paging.gatherer.open_in(plane, &layout).unwrap_or(BlockId(u32::MAX));
         let open = [p.host.block(&layout), p.moved.block(&layout), gathered];
         let paging = &self.paging;
@@ -123,8 +130,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let may =
             |block: BlockId| self.blocks.pool_of_block(block) == plane && !is_open(block) && !is_hot(block);
         seen.extend(self.blocks.wear_of_plane(plane, may));
-        let own = self.leveller.victim(plane, &seen);
-        self.leveller.seen = seen;
+        let own = self.leveller.victim(plane, seen);
         if own.is_none() && self.leveller.is_across {
             self.level_another(plane, cause, cx);
         }
@@ -146,8 +152,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     /// units, owe nothing and not be clearing anything.
     fn level_another(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let layout = *self.blocks.layout();
-        let mut seen = std::mem::take(&mut self.leveller.seen);
-        seen.clear();
+        let mut seen = self.leveller.memory();
         let is_open = |block: BlockId| {
             let pool = self.blocks.pool_of_block(block);
             let p = &self.blocks.planes[pool as usize];
@@ -166,9 +171,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             owner != pool && !may_not(block) && may(owner)
         };
         seen.extend(self.blocks.wear_of_plane(pool, is_anothers));
-        let victim = self.leveller.victim(pool, &seen);
-        self.leveller.seen = seen;
-        let Some(block) = victim else { return };
+        let Some(block) = self.leveller.victim(pool, seen) else { return };
         let other = self.blocks.pool_of_block(block);
         // One that is full is open no more.
         self.blocks.close_full(other);
@@ -319,7 +322,7 @@ mod tests {
             .zip(standings)
             .map(|(block, standing)| Worn { block: BlockId(block), erases: 0, standing })
             .collect();
-        let named = |place| Leveller::new(Box::new(Always(place)), 1).victim(0, &blocks);
+        let named = |place| Leveller::new(Box::new(Always(place)), 1).victim(0, blocks.clone());
         assert_eq!(named(0), Some(BlockId(64)));
         for place in [1, 2, 3, usize::MAX] {
             assert!(catch_unwind(AssertUnwindSafe(|| named(place))).is_err(), "place {place}");

@@ -50,6 +50,7 @@ impl LevellingOptions for SwLevelerConfig {
             unevenness: self.unevenness,
             set_bits: self.set_bits,
             pools: vec![Interval::default(); pools as usize],
+            sets: Vec::new(),
         }
     }
 }
@@ -70,7 +71,8 @@ struct Interval {
 impl Interval {
     /// Begins with the erases as they are.
     fn begin(&mut self, blocks: &[Worn]) {
-        self.began = blocks.iter().map(|worn| worn.erases).collect();
+        self.began.clear();
+        self.began.extend(blocks.iter().map(|worn| worn.erases));
         (self.rest, self.is_over) = (0..0, false);
     }
 
@@ -86,6 +88,8 @@ pub struct SwLeveler {
     unevenness: u32,
     set_bits: u32,
     pools: Vec<Interval>,
+    /// Memory for the sets of a look.
+    sets: Vec<Set>,
 }
 
 impl WearPolicy for SwLeveler {
@@ -108,7 +112,9 @@ impl WearPolicy for SwLeveler {
                 return Some(place);
             }
         }
-        let mut sets = vec![Set::default(); view.blocks.len().div_ceil(1 << self.set_bits)];
+        let sets = &mut self.sets;
+        sets.clear();
+        sets.resize(view.blocks.len().div_ceil(1 << self.set_bits), Set::default());
         for (place, worn) in view.blocks.iter().enumerate().filter(|(_, worn)| worn.standing != Standing::Bad)
         {
             let set = &mut sets[place >> self.set_bits];
@@ -131,7 +137,7 @@ impl WearPolicy for SwLeveler {
 }
 
 /// What the blocks of a set that are not bad have in common.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 struct Set {
     /// Their erases in the interval; its flag is set when there are any.
     erases: u64,

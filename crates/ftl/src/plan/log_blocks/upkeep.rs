@@ -61,6 +61,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         if region.free() <= map.free_needed() || !self.leveller.is_due(pool, layout.pages) {
             return;
         }
+        let mut seen = self.leveller.memory();
         let region = self.log().pool(pool).region();
         let first = self.log().block(pool, 0);
         let erases = |block: u32| self.blocks.erases(first.behind(block));
@@ -71,9 +72,9 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         };
         let worn =
             |block: u32| Worn { block: BlockId(block), erases: erases(block), standing: standing(block) };
-        let seen: Vec<Worn> = (0..region.shape().blocks).map(worn).collect();
+        seen.extend((0..region.shape().blocks).map(worn));
         let most_worn = region.free_blocks().max_by_key(|&block| erases(block));
-        let cold = self.leveller.victim(pool, &seen);
+        let cold = self.leveller.victim(pool, seen);
         let cold = cold.and_then(|block| self.log().pool(pool).region().data_of(block.0));
         let (Some(cold), Some(worn)) = (cold, most_worn) else { return };
         let map = self.log_mut().pool_mut(pool);
