@@ -74,6 +74,7 @@ const SYNCED: &[Load] = &[Load {
 }];
 
 const FILE: Server = Server::Nandu("[device.data]\nkind = \"file\"\npath = \"@\"\n");
+const BLANK_FILE: Server = Server::Nandu("[device.data]\nkind = \"file\"\npath = \"@\"\nsize = \"1 GiB\"\n");
 const DIRECT: Server =
     Server::Nandu("[device.data]\nkind = \"file\"\npath = \"@\"\ndirect = true\nsector = \"4 KiB\"\n");
 
@@ -118,10 +119,10 @@ const PAIRS: &[Pair] = &[
         ours: Server::Nandu(
             "[device.data]\nkind = \"hetero-mirror\"\nlegs = [\"fast\", \"slow\"]\nwrite_ack = \"first\"\n\
              flush_scope = \"leader\"\ninitial_sync = \"assume-clean\"\n\
-             [device.fast]\nkind = \"file\"\npath = \"@\"\n\
+             [device.fast]\nkind = \"file\"\npath = \"@\"\nsize = \"1 GiB\"\n\
              [device.slow]\nkind = \"file\"\npath = \"@-slow\"\nsize = \"1 GiB\"\n",
         ),
-        peer: ("its fast leg alone", FILE),
+        peer: ("its fast leg alone", BLANK_FILE),
         loads: SYNCED,
         rate: 0.7,
         cpu: None,
@@ -179,7 +180,7 @@ impl Running {
         let (file, socket) = (folder.join(name), folder.join(format!("{name}.sock")));
         let _ = std::fs::remove_file(&socket);
         let path = file.display().to_string();
-        for file in [file.clone(), folder.join(format!("{name}-slow"))] {
+        if !matches!(server, Server::Nandu(devices) if devices.contains("size =")) {
             fill(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         }
         let mut command = match server {
@@ -268,7 +269,7 @@ impl Figures {
     }
 }
 
-/// A file of [`SIZE`] bytes without a hole, unless it is there.
+/// A file of [`SIZE`] bytes without a hole, unless it is there. Stacks that say a size make their own, blank ones.
 fn fill(path: &Path) -> std::io::Result<()> {
     if std::fs::metadata(path).is_ok_and(|file| file.len() == SIZE) {
         return Ok(());
@@ -281,6 +282,7 @@ fn fill(path: &Path) -> std::io::Result<()> {
 
 fn measure(pair: &Pair, options: &Options) -> Result<(), String> {
     let folder = target_dir().join("peers");
+    let _ = std::fs::remove_dir_all(&folder); // what another pair has left, if any
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let servers = [("ours", pair.ours), ("peer", pair.peer.1)];
     println!("beside {}, {} rounds of {} s", pair.peer.0, options.rounds, options.seconds);
