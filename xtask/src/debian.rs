@@ -1,5 +1,6 @@
 //! Packages of Debian in a folder of its own: they are unpacked there, and nothing of the system changes.
 
+use crate::files;
 use crate::steps::has;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,9 +35,9 @@ impl Debian {
             fs::create_dir_all(&part).map_err(|error| format!("{}: {error}", part.display()))?;
         }
         let folder = debian.folder.display();
-        debian.write("sources.list", &SOURCES.replace("KEYS", KEYS))?;
-        debian.write(
-            "apt.conf",
+        files::write(&debian.folder.join("sources.list"), &SOURCES.replace("KEYS", KEYS))?;
+        files::write(
+            &debian.folder.join("apt.conf"),
             &format!(
                 "Dir::Etc::sourcelist \"{folder}/sources.list\";\nDir::Etc::sourceparts \"-\";\nDir::State::lists \"{folder}/lists\";\n\
                  Dir::State::status \"/var/lib/dpkg/status\";\nDir::Cache \"{folder}\";\nAPT::Sandbox::User \"root\";\n"
@@ -51,11 +52,6 @@ impl Debian {
             debian.apt(&["apt-get", "update", "-qq"], &debian.folder)?;
         }
         Ok(debian)
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<(), String> {
-        let path = self.folder.join(name);
-        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// Runs a command of apt with these lists; returns what it prints.

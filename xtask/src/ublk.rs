@@ -4,6 +4,7 @@
 //! file systems, fio and PostgreSQL, are those of this system with their libraries. Its first process is `xtask/ublk/init.sh`, which has the checks.
 
 use crate::debian::{BACKPORTS, Debian};
+use crate::files;
 use crate::steps::{alone, command, run, target_dir};
 use std::collections::BTreeSet;
 use std::fs;
@@ -63,7 +64,7 @@ fn make_archive(debian: &Debian, version: &str, folder: &Path) -> Result<PathBuf
         fs::create_dir_all(guest.join(part)).map_err(|error| fail(&guest, error))?;
     }
     let busybox = guest.join("bin/busybox");
-    fs::copy(root.join("bin/busybox"), &busybox).map_err(|error| fail(&busybox, error))?;
+    files::copy(&root.join("bin/busybox"), &busybox)?;
     let mut links = Command::new(&busybox);
     links.arg("--list");
     let applets = links.output().map_err(|error| fail(&busybox, error))?.stdout;
@@ -132,9 +133,7 @@ fn copy_with_libraries(from: &Path, to: &Path, guest: &Path) -> Result<(), Strin
         if to.exists() {
             return Ok(());
         }
-        let made = to.parent().map_or(Ok(()), fs::create_dir_all);
-        made.and_then(|()| fs::copy(from, &to).map(drop))
-            .map_err(|error| format!("{} to {}: {error}", from.display(), to.display()))
+        files::copy(from, &to)
     };
     copy(from, to)?;
     let libraries = Command::new("ldd").arg(from).output().map_err(|error| format!("ldd: {error}"))?;
