@@ -325,7 +325,7 @@ pub mod victim {
 ///
 /// [device.ssd]
 /// kind = "ssd"
-/// profile = "mlc-2009"
+/// profile = "mlc-2019"
 /// capacity = "32 MiB"
 /// channels = 1
 /// chips_per_channel = 1

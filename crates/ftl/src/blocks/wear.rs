@@ -318,6 +318,12 @@ impl BlockTable {
         Some(block)
     }
 
+    /// The erases of the blocks of a pool's plane that are not bad.
+    pub fn erases_of_plane(&self, pool: u32) -> impl Iterator<Item = u32> {
+        let all = self.layout.plane_blocks(self.plane_of_pool(pool));
+        all.filter(|&block| !self.is_bad(block)).map(|block| self.erases(block))
+    }
+
     /// The blocks of a pool's plane with their erases, and what can be done with each for its wear; `may` says which of those that hold
     /// something may be moved.
     pub fn wear_of_plane(&self, pool: u32, may: impl Fn(BlockId) -> bool) -> impl Iterator<Item = Worn> {

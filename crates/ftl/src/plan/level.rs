@@ -86,6 +86,12 @@ impl Leveller {
         is_due
     }
 
+    /// Whether blocks that were erased so often have worn so much alike that none is cleared for its wear.
+    pub(super) fn is_level(&self, erases: impl Iterator<Item = u32>) -> bool {
+        let (least, most) = erases.fold((u32::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
+        least <= most && self.policy.is_level(least, most)
+    }
+
     /// Memory for the blocks that [`victim`](Leveller::victim) is shown.
     pub(super) fn memory(&mut self) -> Vec<Worn> {
         let mut seen = std::mem::take(&mut self.seen);
@@ -115,6 +121,9 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         let p = self.blocks.planes[plane as usize];
         let layout = *self.blocks.layout();
         if p.free < 2 || self.is_debtor(plane) || !self.leveller.is_due(plane, layout.pages) {
+            return None;
+        }
+        if self.leveller.is_level(self.blocks.erases_of_plane(plane)) {
             return None;
         }
         let mut seen = self.leveller.memory();

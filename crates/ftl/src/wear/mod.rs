@@ -64,6 +64,12 @@ pub trait WearPolicy: Send {
     /// clearing has gained as many pages as a block has since the last time. Without that none is.
     fn is_due(&mut self, pool: u32, is_paid: bool) -> bool;
 
+    /// Whether [`victim`](WearPolicy::victim) would name none whatever else is said of the blocks: those that are not bad were erased from
+    /// `least` to `most` times. It is asked first, for what can be done with each block costs more to find out.
+    fn is_level(&self, _least: u32, _most: u32) -> bool {
+        false
+    }
+
     /// The place in the view of the block to clear, which may be moved; `None` when no block has worn too little.
     fn victim(&mut self, view: WearView<'_>) -> Option<usize>;
 }

@@ -4,7 +4,8 @@
 //! Of every so many blocks that a pool clears, one may be cleared so. Own design, after the dual pools of Chang ("On efficient wear
 //! leveling for large-scale flash-memory storage systems", SAC 2007); we keep no pools, and look at all blocks instead.
 //!
-//! Ties go to the lowest block number. Cost: two passes over the plane's counters for each block that may be cleared; 4 bytes of state for a pool.
+//! Ties go to the lowest block number. Cost: one pass over the plane's counters for each block that may be cleared, two more where they are too far apart; 4
+//! bytes of state for a pool.
 
 use super::{LevellingOptions, WearPolicy, WearView};
 use nandu_base::{Declared, options};
@@ -73,6 +74,10 @@ impl WearPolicy for Threshold {
         is_due
     }
 
+    fn is_level(&self, least: u32, most: u32) -> bool {
+        most - least <= self.spread
+    }
+
     fn victim(&mut self, view: WearView<'_>) -> Option<usize> {
         let most = view.most();
         let erases = |place: usize| view.blocks[place].erases;
@@ -100,7 +105,13 @@ mod tests {
             let is_cold = |place: &usize| most.is_some_and(|most| most > blocks[*place].erases + spread);
             let want = order.first().copied().filter(is_cold);
             let view = WearView { pool: 0, blocks: &blocks };
-            prop_assert_eq!(Threshold::new(spread, 1, 1).victim(view), want);
+            let mut policy = Threshold::new(spread, 1, 1);
+            prop_assert_eq!(policy.victim(view), want);
+            let erases = || (0..blocks.len()).filter(good).map(|place| blocks[place].erases);
+            if let Some((least, most)) = erases().min().zip(erases().max()) {
+                prop_assert_eq!(policy.is_level(least, most), most - least <= spread);
+                prop_assert!(!policy.is_level(least, most) || want.is_none());
+            }
         }
     }
 
