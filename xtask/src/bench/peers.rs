@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 enum Server {
     /// Ours: a stack, in which `@` stands for the path of the row's file.
     Nandu(&'static str),
+    /// Ours, whose files are blank at the start; the stack says how long they are.
+    Blank(&'static str),
     /// nbdkit with these words; `@` is its file.
     Nbdkit(&'static [&'static str]),
     /// qemu-nbd over its file, past the page cache and with io_uring.
@@ -74,7 +76,7 @@ const SYNCED: &[Load] = &[Load {
 }];
 
 const FILE: Server = Server::Nandu("[device.data]\nkind = \"file\"\npath = \"@\"\n");
-const BLANK_FILE: Server = Server::Nandu("[device.data]\nkind = \"file\"\npath = \"@\"\nsize = \"1 GiB\"\n");
+const BLANK_FILE: Server = Server::Blank("[device.data]\nkind = \"file\"\npath = \"@\"\nsize = \"1 GiB\"\n");
 const DIRECT: Server =
     Server::Nandu("[device.data]\nkind = \"file\"\npath = \"@\"\ndirect = true\nsector = \"4 KiB\"\n");
 
@@ -116,7 +118,7 @@ const PAIRS: &[Pair] = &[
     },
     Pair {
         name: "a hetero-mirror of two files whose flushes wait for its leader",
-        ours: Server::Nandu(
+        ours: Server::Blank(
             "[device.data]\nkind = \"hetero-mirror\"\nlegs = [\"fast\", \"slow\"]\nwrite_ack = \"first\"\n\
              flush_scope = \"leader\"\ninitial_sync = \"assume-clean\"\n\
              [device.fast]\nkind = \"file\"\npath = \"@\"\nsize = \"1 GiB\"\n\
@@ -161,7 +163,7 @@ pub fn run_words(words: &[&str]) -> Result<ExitCode, String> {
 /// A program that a pair needs and that is not there.
 fn missing(pair: &Pair) -> Option<&'static str> {
     let of = |server| match server {
-        Server::Nandu(_) => "fio",
+        Server::Nandu(_) | Server::Blank(_) => "fio",
         Server::Nbdkit(_) => "nbdkit",
         Server::QemuNbd => "qemu-nbd",
     };
@@ -180,11 +182,11 @@ impl Running {
         let (file, socket) = (folder.join(name), folder.join(format!("{name}.sock")));
         let _ = std::fs::remove_file(&socket);
         let path = file.display().to_string();
-        if !matches!(server, Server::Nandu(devices) if devices.contains("size =")) {
+        if !matches!(server, Server::Blank(_)) {
             fill(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         }
         let mut command = match server {
-            Server::Nandu(devices) => {
+            Server::Nandu(devices) | Server::Blank(devices) => {
                 let stack = folder.join(format!("{name}.toml"));
                 let text = format!("[export.data]\ndevice = \"data\"\n{}", devices.replace('@', &path));
                 std::fs::write(&stack, text).map_err(|error| format!("{}: {error}", stack.display()))?;
@@ -269,7 +271,7 @@ impl Figures {
     }
 }
 
-/// A file of [`SIZE`] bytes without a hole, unless it is there. Stacks that say a size make their own, blank ones.
+/// A file of [`SIZE`] bytes without a hole, unless it is there.
 fn fill(path: &Path) -> std::io::Result<()> {
     if std::fs::metadata(path).is_ok_and(|file| file.len() == SIZE) {
         return Ok(());
