@@ -14,7 +14,7 @@ use nandu_stack::Built;
 use nandu_stack::load::WorkloadTable;
 use nandu_trace::Requests;
 use nandu_trace::fit::{Fit, FitError, FitReport};
-use nandu_trace::synth;
+use nandu_trace::synth::{self, Synth};
 use std::sync::{Arc, Mutex};
 
 /// A run that is ready to go.
@@ -512,7 +512,7 @@ fn own_workload(
 ) -> Result<Made, Failure> {
     let name = match (&table.generator, &table.trace) {
         (Some(generator), _) => {
-            synth::among(&synth::of(common.registry), generator)?;
+            synth::among(synth::of(common.registry), generator)?;
             generator.clone()
         }
         (None, Some(file)) => opened.folder.join(file).display().to_string(),
@@ -585,7 +585,7 @@ fn settings(table: &WorkloadTable, registry: &Registry) -> Vec<GenSetting> {
     }
     // A generator is asked for more than it would make by itself; fewer are the first of those.
     let synth = table.generator.as_deref().and_then(|name| source::generator(name, registry));
-    let own = synth.map(|synth| (synth.defaults)());
+    let own = synth.map(Synth::defaults);
     let own = own.and_then(|defaults| defaults.get("requests").and_then(serde_json::Value::as_u64));
     let says = table.parameters.contains_key("requests");
     if let Some(n) = table.number_ios.filter(|&n| !says && own.is_some_and(|own| n > own)) {

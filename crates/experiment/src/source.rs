@@ -102,7 +102,7 @@ pub struct Wanted {
 
 /// The generator of this name. A file of the same name is meant by `./name`.
 pub fn generator(name: &str, registry: &Registry) -> Option<&'static Synth> {
-    synth::among(&synth::of(registry), name).ok()
+    synth::among(synth::of(registry), name).ok()
 }
 
 /// Reads a file or makes the requests of a generator; a long load is streamed.
@@ -247,7 +247,7 @@ fn cache() -> Option<Cache> {
 /// There is nothing of this name: says what is near.
 fn missing(name: &str, registry: &Registry) -> Failure {
     let generator =
-        nearest(name, synth::of(registry).iter().map(|s| s.name)).map(|g| format!("the generator `{g}`"));
+        nearest(name, synth::of(registry).map(|s| s.name)).map(|g| format!("the generator `{g}`"));
     let near = generator.or_else(|| nearest_file(Path::new(name), &[]).map(|file| format!("`{file}`")));
     let hint = near.map_or_else(String::new, |n| format!("; did you mean {n}?"));
     Failure::input(format!("`{name}` is neither a trace file nor a generator{hint}"))
@@ -278,7 +278,7 @@ fn generate(synth: &'static Synth, wanted: &Wanted, console: Console) -> Result<
             synth.name
         )));
     }
-    let defaults = (synth.defaults)();
+    let defaults = synth.defaults();
     let mut params = Map::new();
     for GenSetting { key, value } in &wanted.settings {
         check_key(synth, &defaults, key)?;
@@ -322,8 +322,8 @@ pub fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_string)
 }
 
-fn check_key(synth: &Synth, defaults: &Value, key: &str) -> Result<(), Failure> {
-    let known: Vec<&str> = defaults.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
+fn check_key(synth: &Synth, defaults: &Map<String, Value>, key: &str) -> Result<(), Failure> {
+    let known: Vec<&str> = defaults.keys().map(String::as_str).collect();
     if known.contains(&key) {
         return Ok(());
     }
@@ -338,7 +338,7 @@ fn check_key(synth: &Synth, defaults: &Value, key: &str) -> Result<(), Failure> 
 
 /// A generator has no device of its own: unless told otherwise it keeps within the device it is replayed on.
 fn keep_within(
-    defaults: &Value,
+    defaults: &Map<String, Value>,
     params: &mut Map<String, Value>,
     room: Option<ByteLen>,
     synth: &Synth,
@@ -374,7 +374,7 @@ pub fn kept_within(
     let Some(synth) = generator(name, registry) else { return Vec::new() };
     let mut params: Map<String, Value> = settings.iter().map(|s| (s.key.clone(), s.value.clone())).collect();
     let given = params.clone();
-    keep_within(&(synth.defaults)(), &mut params, Some(room), synth, Console::SILENT);
+    keep_within(&synth.defaults(), &mut params, Some(room), synth, Console::SILENT);
     let new = params.into_iter().filter(|(key, _)| !given.contains_key(key));
     new.map(|(key, value)| GenSetting { key, value }).collect()
 }

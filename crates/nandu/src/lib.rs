@@ -586,31 +586,30 @@ pub mod format {
 /// Reads of one place after the other, in a file and a line:
 ///
 /// ```
-/// use nandu::generator::{Record, Records, Synth, TraceError, defaults, read, schema};
+/// use nandu::generator::{Generate, Made, Record, Records, policy};
 /// use nandu::units::Op;
+/// use nandu::{Declared, options};
 ///
 /// /// Its parameters.
-/// #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-/// #[serde(default, deny_unknown_fields)]
+/// #[options(crate = nandu)]
+/// #[derive(Clone, Debug)]
 /// struct Walk {
 ///     /// Requests to make.
+///     #[option(default = 1000, range = 1..)]
 ///     requests: u64,
 /// }
 ///
-/// impl Default for Walk {
-///     fn default() -> Walk {
-///         Walk { requests: 1000 }
-///     }
+/// impl Declared for Walk {
+///     const NAME: &'static str = "walk";
+///     const SUMMARY: &'static str = "reads of 4 KiB, one behind the other, a millisecond apart";
+///     const SOURCE: &'static str = "none";
 /// }
 ///
-/// static SYNTH: Synth = Synth {
-///     name: "walk",
-///     summary: "reads of 4 KiB, one behind the other, a millisecond apart",
-///     published: "none",
-///     defaults: defaults::<Walk>,
-///     schema: schema::<Walk>,
-///     make: |parameters, _seed| Ok(Box::new(Steps { of: read::<Walk>("walk", parameters)?.requests, made: 0 })),
-/// };
+/// impl Generate for Walk {
+///     fn records(&self, _seed: u64) -> Made {
+///         Ok(Box::new(Steps { of: self.requests, made: 0 }))
+///     }
+/// }
 ///
 /// #[derive(Clone, Debug)]
 /// struct Steps {
@@ -636,7 +635,7 @@ pub mod format {
 ///     }
 /// }
 ///
-/// let registry = nandu::builtin().with(&SYNTH); // nandu run STACK --trace walk --gen requests=20
+/// let registry = nandu::builtin().with(policy::<Walk>()); // nandu run STACK --trace walk --gen requests=20
 /// let stack = "[export.data]\ndevice = \"disk\"\n[device.disk]\nkind = \"memory\"\nsize = \"16 MiB\"\n";
 /// let load = serde_json::json!({ "requests": 20 });
 /// let result = nandu::Experiment::with(&registry, stack)?.generate("walk", &load).run()?;
@@ -646,7 +645,7 @@ pub mod format {
 pub mod generator {
     pub use nandu_trace::TraceError;
     pub use nandu_trace::record::{MAX_END_SECTORS, MAX_TIME_NS, Record};
-    pub use nandu_trace::synth::{Records, Synth, defaults, read, schema};
+    pub use nandu_trace::synth::{Generate, Made, Records, Synth, policy};
 }
 
 /// Runs the whole program with the machines, policies, formats and generators of `registry`, on the arguments of this process.

@@ -2,7 +2,7 @@
 //!
 //! A trace is a list of 16-byte [`Record`]s with times counted from the first arrival. [`load()`] reads a file in any of
 //! the [`formats::FORMATS`], compressed or not, and recognises both by content. [`fit::fit`] lays a trace onto a device,
-//! [`stats::stats`] measures it as papers do, [`synth::SYNTHS`] makes stand-ins for traces that are not public.
+//! [`stats::stats`] measures it as papers do, [`synth`] makes stand-ins for traces that are not public.
 //! Nothing here touches a floating-point number except to print a mean.
 //!
 //! ```

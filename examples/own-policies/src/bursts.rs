@@ -5,49 +5,48 @@
 //!
 //! Not a stand-in for any published trace. Cost: 40 bytes.
 
-use nandu::generator::{MAX_TIME_NS, Record, Records, Synth, TraceError, defaults, read, schema};
-use nandu::units::{ByteLen, Op, Rng, Span};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use nandu::generator::{Generate, MAX_TIME_NS, Made, Record, Records};
+use nandu::units::{BuildError, ByteLen, Op, Rng, Span};
+use nandu::{Declared, options};
 
-/// Writes that come at once.
-pub static SYNTH: Synth = Synth {
-    name: NAME,
-    summary: "writes that come many at one moment, with silence between",
-    published: "none: its parameters are exact",
-    defaults: defaults::<Parameters>,
-    schema: schema::<Parameters>,
-    make: |parameters, seed| Ok(Box::new(Bursts::new(read(NAME, parameters)?, seed)?)),
-};
-
-const NAME: &str = "bursts";
 const SECTOR: u64 = 512;
 
 /// Parameters of `bursts`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options(crate = nandu)]
+#[derive(Clone, Debug)]
 pub struct Parameters {
     /// Requests to make.
+    #[option(default = 20_000, range = 1..)]
     pub requests: u64,
     /// Requests of a burst.
+    #[option(default = 200, range = 1..)]
     pub length: u64,
     /// Time from one burst to the next.
+    #[option(default = Span::from_ms(50), also = "all bursts come within 52 days")]
     pub pause: Span,
-    /// Bytes of a request, a multiple of 512.
+    /// Bytes of a request.
+    #[option(default = ByteLen::kib(16), range = ByteLen(SECTOR)..=ByteLen::mib(16), multiple_of = ByteLen(SECTOR))]
     pub size: ByteLen,
-    /// Address space, a multiple of `size`.
+    /// Address space.
+    #[option(default = ByteLen::mib(256), range = ByteLen(SECTOR)..=ByteLen::gib(1024), also = "a multiple of `size`")]
     pub space: ByteLen,
 }
 
-impl Default for Parameters {
-    fn default() -> Parameters {
-        Parameters {
-            requests: 20_000,
-            length: 200,
-            pause: Span::from_ms(50),
-            size: ByteLen::kib(16),
-            space: ByteLen::mib(256),
+impl Declared for Parameters {
+    const NAME: &'static str = "bursts";
+    const SUMMARY: &'static str = "writes that come many at one moment, with silence between";
+    const SOURCE: &'static str = "none: its parameters are exact";
+}
+
+impl Generate for Parameters {
+    fn records(&self, seed: u64) -> Made {
+        if !self.space.0.is_multiple_of(self.size.0) {
+            return Err(BuildError::at("space", "a multiple of the size, at most 1 TiB"));
         }
+        if u128::from(self.requests / self.length) * u128::from(self.pause.0) > u128::from(MAX_TIME_NS) {
+            return Err(BuildError::at("pause", "all bursts come within 52 days"));
+        }
+        Ok(Box::new(Bursts { of: self.clone(), places: Rng::new(seed), made: 0 }))
     }
 }
 
@@ -57,27 +56,6 @@ pub struct Bursts {
     of: Parameters,
     places: Rng,
     made: u64,
-}
-
-impl Bursts {
-    fn new(of: Parameters, seed: u64) -> Result<Bursts, TraceError> {
-        let wrong = |parameter: &str, why: &str| {
-            Err(TraceError::Parameter { generator: NAME, parameter: parameter.into(), why: why.into() })
-        };
-        if of.length == 0 {
-            return wrong("length", "a burst has at least one request");
-        }
-        if of.size.0 == 0 || !of.size.0.is_multiple_of(SECTOR) || of.size > ByteLen::mib(16) {
-            return wrong("size", "a multiple of 512 B, at most 16 MiB");
-        }
-        if of.space.0 == 0 || !of.space.0.is_multiple_of(of.size.0) || of.space > ByteLen::gib(1024) {
-            return wrong("space", "a multiple of the size, at most 1 TiB");
-        }
-        if u128::from(of.requests / of.length) * u128::from(of.pause.0) > u128::from(MAX_TIME_NS) {
-            return wrong("pause", "all bursts come within 52 days");
-        }
-        Ok(Bursts { of, places: Rng::new(seed), made: 0 })
-    }
 }
 
 impl Iterator for Bursts {
@@ -107,7 +85,10 @@ impl Records for Bursts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandu::generator::Synth;
     use serde_json::json;
+
+    static SYNTH: Synth = Synth::of::<Parameters>();
 
     #[test]
     fn a_burst_has_one_arrival_and_the_next_comes_later() {

@@ -25,5 +25,5 @@ pub fn registry() -> Registry {
         .with(nandu::mapping::policy::<clock::Config>())
         .with(nandu::scheduler::policy::<lottery::Config>())
         .with(&lab_log::FORMAT)
-        .with(&bursts::SYNTH)
+        .with(nandu::generator::policy::<bursts::Parameters>())
 }

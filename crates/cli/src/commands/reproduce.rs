@@ -14,7 +14,7 @@ use crate::reproduce::runner::Runner;
 use crate::reproduce::{self, Outcome, PAPERS, Paper, Reproduction, Sheet};
 use crate::table::Table;
 use nandu_base::registry::nearest;
-use nandu_trace::synth::SYNTHS;
+use nandu_trace::synth;
 use std::path::Path;
 
 /// Measures the claims of one paper, or of all.
@@ -58,7 +58,7 @@ const RECORDED_ONLY: [&str; 2] = ["websearch2", "websearch3"];
 
 /// Each recorded trace must stand for a load that there is, and be there.
 fn recorded_exist(recorded: &[(String, String)]) -> Result<(), Failure> {
-    let known = || SYNTHS.iter().map(|s| s.name).chain(RECORDED_ONLY);
+    let known = || synth::all().map(|s| s.name).chain(RECORDED_ONLY);
     for (name, file) in recorded {
         if !known().any(|k| k == name) {
             let hint = nearest(name, known()).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));

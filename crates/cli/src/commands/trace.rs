@@ -179,7 +179,7 @@ fn convert(args: &ConvertArgs, console: Console) -> Result<(), Failure> {
 
 fn generate(args: &GenerateArgs, console: Console) -> Result<(), Failure> {
     if source::generator(&args.name, crate::registry()).is_none() {
-        let near = nearest(&args.name, synth::of(crate::registry()).iter().map(|s| s.name));
+        let near = nearest(&args.name, synth::of(crate::registry()).map(|s| s.name));
         let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
         return Err(Failure::input(format!("unknown generator `{}`{hint}", args.name))
             .with_help("`nandu list generators` shows them"));

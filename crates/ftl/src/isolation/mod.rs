@@ -42,7 +42,7 @@ pub use apart::{ChannelConfig, DieConfig, NoneConfig};
 pub use books::{Account, Books};
 pub use ops::{Ops, OpsConfig};
 pub use options::{AnyIsolation, Given, Gives, IsolationOptions, Isolations, POLICIES, policy};
-pub use shared_space::{ReturnPolicy, SharedSpace, SharedSpaceConfig, shared};
+pub use shared_space::{Pool, ReturnPolicy, SharedSpace, SharedSpaceConfig, shared};
 pub use table::{Part, Table};
 pub use vssd::{Vssd, VssdConfig};
 

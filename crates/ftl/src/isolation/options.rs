@@ -83,6 +83,11 @@ pub trait IsolationOptions: Declared {
         None
     }
 
+    /// The share of its units that a tenant leaves erased for others, where contributions are set aside; no contribution exceeds it, or one unit.
+    fn reserves(&self) -> Option<Ratio> {
+        None
+    }
+
     /// Refuses options that cannot be together.
     ///
     /// # Errors
@@ -105,6 +110,8 @@ pub trait AnyIsolation: Options + Debug + Send + Sync {
     fn lends(&self) -> bool;
     /// See [`IsolationOptions::returns_while_idle`].
     fn returns_while_idle(&self) -> Option<(Ratio, Span)>;
+    /// See [`IsolationOptions::reserves`].
+    fn reserves(&self) -> Option<Ratio>;
     /// See [`IsolationOptions::check`].
     ///
     /// # Errors
@@ -126,6 +133,9 @@ impl<C: IsolationOptions> AnyIsolation for C {
     }
     fn returns_while_idle(&self) -> Option<(Ratio, Span)> {
         IsolationOptions::returns_while_idle(self)
+    }
+    fn reserves(&self) -> Option<Ratio> {
+        IsolationOptions::reserves(self)
     }
     fn check(&self) -> Result<(), BuildError> {
         IsolationOptions::check(self)

@@ -8,6 +8,10 @@
 //!
 //! - *What is lent* (O3-4, O3-7): erased units only, up to the contribution, and only while the lender keeps `keep` erased units, by default so
 //!   many that lending never starts its collection. With `reserve_min = 1` it is the paper's reading.
+//! - *Whether a pool is set aside* (S3-11, O3-4): equation (1) can be read as the most that may be lent, or as units that are nobody's own any more. By
+//!   default it is a claim: a lender uses all of its units, and what it has beyond `keep` can be lent. With `pool = "reserved"` a tenant begins to clear while it
+//!   still has the units that it contributes and has not lent, so they lie erased for whoever asks, and it writes with that much less spare space
+//!   all the time; it uses them itself only where the host would wait for an erased unit. Who has too few units for that is refused.
 //! - *To whom*: one who borrows has lent nothing, and one who lends has borrowed nothing. The tenant with the most erased units
 //!   lends, the first of equals.
 //! - *At which cost*: a unit that comes back is cleared for it, and clearing one of which a share v is valid yields 1 - v of a unit, so that
@@ -42,6 +46,9 @@ pub struct SharedSpaceConfig {
     /// Share of what the others contribute that one may borrow.
     #[option(default = Ratio::new(1, 1), range = ..=Ratio::new(1, 1))]
     pub borrow_limit: Ratio,
+    /// What a contribution is.
+    #[option(default)]
+    pub pool: Pool,
     /// Erased units that a lender keeps.
     #[option(unset = "so many that lending begins no collection", range = 1..)]
     pub reserve_min: Option<u32>,
@@ -72,6 +79,17 @@ pub enum ReturnPolicy {
     Never,
 }
 
+/// What a contribution is.
+#[options]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pool {
+    /// A bound on what is lent: a tenant writes to all of its units.
+    #[default]
+    Claim,
+    /// Units that a tenant leaves erased for others, unless its host would wait.
+    Reserved,
+}
+
 impl Declared for SharedSpaceConfig {
     const NAME: &'static str = "shared-space";
     const SUMMARY: &'static str = "As `vssd`, and erased units are lent to who would have to collect.";
@@ -98,6 +116,10 @@ impl IsolationOptions for SharedSpaceConfig {
         (self.return_pool_below.num > 0).then_some((self.return_pool_below, self.return_idle_after))
     }
 
+    fn reserves(&self) -> Option<Ratio> {
+        (self.pool == Pool::Reserved).then(|| self.contribution_max.unwrap_or(self.contribution))
+    }
+
     fn check(&self) -> Result<(), BuildError> {
         let above = |a: Ratio, b: Ratio| {
             u128::from(a.num) * u128::from(b.den) > u128::from(b.num) * u128::from(a.den)
@@ -116,7 +138,11 @@ impl IsolationOptions for SharedSpaceConfig {
         let fixed = SharedSpace {
             beta: self.contribution,
             limit: self.borrow_limit,
-            keep: self.reserve_min.unwrap_or(given.clears_from + 2),
+            keep: self.reserve_min.unwrap_or(match self.pool {
+                Pool::Claim => given.clears_from + 2,
+                // What it contributes lies beyond what it begins to clear with.
+                Pool::Reserved => 1,
+            }),
             victim_valid_max: self.victim_valid_max,
             return_policy: self.return_policy,
         };

@@ -102,6 +102,8 @@ pub struct Tenants {
     pub dealing: Option<Dealing>,
     /// Where the table lies on a drive with a log-block map, where tenants come and go.
     pub tables: Option<Anchors>,
+    /// Whether each leaves what it contributes and has not lent erased for others.
+    pub reserves: bool,
     /// The turns of each over the groups of planes where it has units.
     pub turns: Vec<RoundRobin>,
     /// Erased units at which each begins to clear.
@@ -170,6 +172,7 @@ impl Tenants {
             table,
             dealing: None,
             tables: None,
+            reserves: false,
             turns,
             starts,
             policy,

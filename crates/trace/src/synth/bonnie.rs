@@ -10,88 +10,53 @@
 //! When all is done it begins again, as repeated runs do.
 
 use super::fixed::exponential;
-use super::{Records, Synth, defaults, read, schema};
-use crate::error::TraceError;
-use crate::record::{MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS, Record};
-use nandu_base::{ByteLen, Op, Rng, SECTOR, Span};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use super::{Generate, MOST_LEN, MOST_SPACE, Made, Records, check_gaps};
+use crate::record::{MAX_TIME_NS, Record};
+use nandu_base::{BuildError, ByteLen, Declared, Op, Rng, SECTOR, Span, options};
 
-/// Stand-in for bonnie++.
-pub static SYNTH: Synth = Synth {
-    name: NAME,
-    summary: "stand-in for a block trace of bonnie++: writes, rewrites and reads a file in order, then seeks in it",
-    published: "none: not public; the phases are those of the tool",
-    defaults: defaults::<Bonnie>,
-    schema: schema::<Bonnie>,
-    make,
-};
-
-const NAME: &str = "bonnie";
 const SEEK: u64 = 8 << 10;
 
 /// Parameters of `bonnie`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct Bonnie {
     /// Requests to make.
+    #[option(default = 120_000, also = "all arrivals within 26 days")]
     pub requests: u64,
-    /// Size of the file, a multiple of the request.
+    /// Size of the file.
+    #[option(default = ByteLen::gib(1), range = ByteLen(SEEK)..=MOST_SPACE, also = "a multiple of `request`")]
     pub file: ByteLen,
-    /// Length of what is read and written in order, a multiple of 8 KiB.
+    /// Length of what is read and written in order.
+    #[option(default = ByteLen::kib(128), range = ByteLen(SEEK)..=MOST_LEN, multiple_of = ByteLen(SEEK))]
     pub request: ByteLen,
     /// Seeks of a run.
+    #[option(default = 8_192, range = ..=1 << 40)]
     pub seeks: u64,
     /// Mean time between requests by block.
+    #[option(default = Span::from_ms(6), also = "all arrivals within 26 days")]
     pub interarrival: Span,
     /// The same by character.
+    #[option(default = Span::from_ms(10), also = "all arrivals within 26 days")]
     pub by_character: Span,
     /// The same of seeks.
+    #[option(default = Span::from_ms(20), also = "all arrivals within 26 days")]
     pub between_seeks: Span,
 }
 
-impl Default for Bonnie {
-    fn default() -> Bonnie {
-        Bonnie {
-            requests: 120_000,
-            file: ByteLen::gib(1),
-            request: ByteLen::kib(128),
-            seeks: 8_192,
-            interarrival: Span::from_ms(6),
-            by_character: Span::from_ms(10),
-            between_seeks: Span::from_ms(20),
+impl Declared for Bonnie {
+    const NAME: &'static str = "bonnie";
+    const SUMMARY: &'static str = "stand-in for a block trace of bonnie++: writes, rewrites and reads a file in order, then seeks in it";
+    const SOURCE: &'static str = "none: not public; the phases are those of the tool";
+}
+
+impl Generate for Bonnie {
+    fn records(&self, seed: u64) -> Made {
+        if !self.file.0.is_multiple_of(self.request.0) {
+            return Err(BuildError::at("file", "a positive multiple of the request, at most 128 TiB"));
         }
+        check_gaps(self.requests, self.interarrival.max(self.by_character).max(self.between_seeks))?;
+        Ok(Box::new(Runs::new(self.clone(), seed)))
     }
-}
-
-fn make(params: &Value, seed: u64) -> Result<Box<dyn Records>, TraceError> {
-    let p = read::<Bonnie>(NAME, params)?;
-    check(&p).map_err(|(parameter, why)| TraceError::Parameter {
-        generator: NAME,
-        parameter: parameter.into(),
-        why,
-    })?;
-    Ok(Box::new(Runs::new(p, seed)))
-}
-
-/// The first setting out of bounds: its name and what would be right.
-fn check(p: &Bonnie) -> Result<(), (&'static str, String)> {
-    let fail = |name, why: &str| Err((name, why.to_string()));
-    if p.request.0 == 0 || !p.request.0.is_multiple_of(SEEK) || p.request.0 / SECTOR > MAX_LEN_SECTORS {
-        return fail("request", "a positive multiple of 8 KiB, below 2 GiB");
-    }
-    if p.file.0 == 0 || !p.file.0.is_multiple_of(p.request.0) || p.file.0 / SECTOR > MAX_END_SECTORS {
-        return fail("file", "a positive multiple of the request, at most 128 TiB");
-    }
-    if p.seeks > 1 << 40 {
-        return fail("seeks", "at most 2^40");
-    }
-    let slowest = p.interarrival.0.max(p.by_character.0).max(p.between_seeks.0);
-    if u128::from(p.requests.max(100)) * u128::from(slowest) > u128::from(MAX_TIME_NS / 2) {
-        return fail("requests", "requests times the longest mean gap is at most 26 days; lower one of them");
-    }
-    Ok(())
 }
 
 /// What a run is doing.

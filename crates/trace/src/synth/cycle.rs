@@ -7,51 +7,26 @@
 //!
 //! Not after a published trace: the length of a day and its shape are settings. Cost: two divisions for each request.
 
-use nandu_base::{Ratio, Span};
+use super::ALL;
+use nandu_base::{Ratio, Span, options};
 
 /// Settings of a [`Cycle`].
+#[options]
 #[derive(Clone, Copy, Debug)]
 pub struct CycleParams {
-    /// Length of a cycle; 0 for a load that does not change.
+    /// Length of a cycle of a busy and a quiet phase.
+    #[option(default = Span::ZERO, off = "a load that does not change over time", range = Span::from_ms(1)..)]
     pub period: Span,
     /// Part of a cycle that is busy.
+    #[option(default = Ratio::new(1, 4), above = Ratio::ZERO, below = ALL)]
     pub busy: Ratio,
     /// Share of the requests that arrive in it.
-    pub share: Ratio,
+    #[option(default = Ratio::new(9, 10), above = Ratio::ZERO, below = ALL)]
+    pub busy_share: Ratio,
     /// Part of a cycle that is over when the load begins.
+    #[option(default = Ratio::ZERO, below = ALL)]
     pub offset: Ratio,
 }
-
-impl CycleParams {
-    /// A load that does not change.
-    pub const NONE: CycleParams =
-        CycleParams { period: Span::ZERO, busy: BUSY, share: BUSY_SHARE, offset: Ratio::ZERO };
-
-    /// The first setting out of bounds: its name and what would be right.
-    pub fn check(&self) -> Result<(), (&'static str, String)> {
-        if self.period == Span::ZERO {
-            return Ok(());
-        }
-        if self.period < Span::from_ms(1) {
-            return Err(("period", "a cycle is 1 ms at least; 0 for a load that does not change".into()));
-        }
-        for (name, part) in [("busy", self.busy), ("busy_share", self.share)] {
-            if part.num == 0 || part.num >= part.den {
-                return Err((name, format!("{}/{} is not a share above 0 and below 1", part.num, part.den)));
-            }
-        }
-        if self.offset.num >= self.offset.den {
-            let why = format!("{}/{} is not a part of a cycle below 1", self.offset.num, self.offset.den);
-            return Err(("offset", why));
-        }
-        Ok(())
-    }
-}
-
-/// The busy part of a cycle where nothing else is said.
-pub const BUSY: Ratio = Ratio::new(1, 4);
-/// The share of requests in it where nothing else is said.
-pub const BUSY_SHARE: Ratio = Ratio::new(9, 10);
 
 /// A clock that is bent.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +48,7 @@ impl Cycle {
         }
         // Shares lie within 0 and 1, and a cycle has a million nanoseconds at least; both parts of it have one.
         let part = |share: Ratio| share.of(p.period.0).clamp(1, p.period.0 - 1);
-        let (steady, bent, bent_start) = (part(p.share), part(p.busy), p.offset.of(p.period.0));
+        let (steady, bent, bent_start) = (part(p.busy_share), part(p.busy), p.offset.of(p.period.0));
         let (busy, quiet) = ((bent, steady), (p.period.0 - bent, p.period.0 - steady));
         let steady_start = match bent_start.checked_sub(bent) {
             None => scale(bent_start, busy),
@@ -104,10 +79,11 @@ fn scale(ns: u64, (from, to): (u64, u64)) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandu_base::options::Options;
     use proptest::prelude::*;
 
     fn params(offset: Ratio) -> CycleParams {
-        CycleParams { period: Span::from_ms(100), busy: Ratio::new(1, 4), share: Ratio::new(9, 10), offset }
+        CycleParams { period: Span::from_ms(100), offset, ..CycleParams::default() }
     }
 
     #[test]
@@ -128,11 +104,11 @@ mod tests {
 
     #[test]
     fn what_does_not_change_has_no_cycle_and_bad_settings_are_refused() {
-        assert!(Cycle::new(CycleParams::NONE).is_none());
-        let bad = |p: CycleParams| p.check().unwrap_err().0;
+        assert!(Cycle::new(CycleParams::default()).is_none());
+        let bad = |p: CycleParams| p.check_ranges().unwrap_err().key.expect("an option");
         assert_eq!(bad(CycleParams { period: Span(1), ..params(Ratio::ZERO) }), "period");
         assert_eq!(bad(CycleParams { busy: Ratio::new(1, 1), ..params(Ratio::ZERO) }), "busy");
-        assert_eq!(bad(CycleParams { share: Ratio::ZERO, ..params(Ratio::ZERO) }), "busy_share");
+        assert_eq!(bad(CycleParams { busy_share: Ratio::ZERO, ..params(Ratio::ZERO) }), "busy_share");
         assert_eq!(bad(params(Ratio::new(1, 1))), "offset");
     }
 
@@ -146,8 +122,8 @@ mod tests {
             at in prop::collection::vec(0u64..2_000_000_000, 1..20),
         ) {
             let part = |n: u64| Ratio::new(n, 20);
-            let p = CycleParams { period: Span::from_ms(20), busy: part(busy), share: part(share), offset: part(offset) };
-            prop_assert!(p.check().is_ok());
+            let p = CycleParams { period: Span::from_ms(20), busy: part(busy), busy_share: part(share), offset: part(offset) };
+            prop_assert!(p.check_ranges().is_ok());
             let cycle = Cycle::new(p).unwrap();
             let mut at = at;
             at.sort_unstable();

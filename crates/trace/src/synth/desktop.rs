@@ -6,64 +6,49 @@
 //! activity in bursts of 200 requests, 6 ms apart on average, and pauses of 13 s on average between them, so that a disk which may rest
 //! does so now and then. Pauses are exponentially distributed; those of people have a heavier tail.
 
-use super::mix::MixParams;
-use super::{Params, Synth, defaults, make, schema};
-use nandu_base::{ByteLen, Ratio, Span};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// Stand-in for a desktop.
-pub static SYNTH: Synth = Synth {
-    name: Desktop::NAME,
-    summary: "stand-in for ordinary applications on a personal computer: bursts, and pauses of seconds between them",
-    published: "none: not public; shaped after what is known of such traces",
-    defaults: defaults::<Desktop>,
-    schema: schema::<Desktop>,
-    make: make::<Desktop>,
-};
+use super::mix::{Mix, MixParams};
+use super::{ALL, Generate, MOST_SPACE, MOST_ZIPF, Made};
+use nandu_base::{ByteLen, Declared, Ratio, Span, options};
 
 /// Parameters of `desktop`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct Desktop {
     /// Requests to make.
+    #[option(default = 200_000, also = "all arrivals within 26 days")]
     pub requests: u64,
     /// Mean time between arrivals, pauses included.
+    #[option(default = Span::from_ms(70), also = "all arrivals within 26 days")]
     pub interarrival: Span,
     /// Mean time between arrivals of a burst.
+    #[option(default = Span::from_ms(6), also = "all arrivals within 26 days")]
     pub within: Span,
     /// Share of gaps that lie within a burst.
+    #[option(default = Ratio::new(199, 200), below = ALL)]
     pub burst: Ratio,
     /// Share of writes.
+    #[option(default = Ratio::new(2, 5), range = ..=ALL)]
     pub write: Ratio,
-    /// Address space, a multiple of 128 KiB.
+    /// Address space.
+    #[option(default = ByteLen::mib(1536), range = ByteLen::kib(128)..=MOST_SPACE, multiple_of = ByteLen::kib(128))]
     pub space: ByteLen,
     /// Share of requests that start where the one before ended.
+    #[option(default = Ratio::new(1, 2), range = ..=ALL)]
     pub sequential: Ratio,
     /// Zipf exponent over the 4 KiB pages.
+    #[option(default = Ratio::new(9, 10), range = ..=MOST_ZIPF)]
     pub zipf: Ratio,
 }
 
-impl Default for Desktop {
-    fn default() -> Desktop {
-        Desktop {
-            requests: 200_000,
-            interarrival: Span::from_ms(70),
-            within: Span::from_ms(6),
-            burst: Ratio::new(199, 200),
-            write: Ratio::new(2, 5),
-            space: ByteLen::mib(1536),
-            sequential: Ratio::new(1, 2),
-            zipf: Ratio::new(9, 10),
-        }
-    }
+impl Declared for Desktop {
+    const NAME: &'static str = "desktop";
+    const SUMMARY: &'static str = "stand-in for ordinary applications on a personal computer: bursts, and pauses of seconds between them";
+    const SOURCE: &'static str = "none: not public; shaped after what is known of such traces";
 }
 
-impl Params for Desktop {
-    const NAME: &'static str = "desktop";
-
-    fn mix(self) -> MixParams {
-        MixParams {
+impl Generate for Desktop {
+    fn records(&self, seed: u64) -> Made {
+        let mix = MixParams {
             burst: self.burst,
             burst_interarrival: self.within,
             sizes: [(4, 55), (8, 15), (16, 12), (32, 10), (64, 8)]
@@ -73,6 +58,7 @@ impl Params for Desktop {
             zipf: Some(self.zipf),
             sequential: self.sequential,
             ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
-        }
+        };
+        Mix::records(mix, seed)
     }
 }

@@ -9,74 +9,52 @@
 //! go to pages that were asked for twice or more in the 1,000 before, and 5 % to those of 4,000 before; here 18 and 6 %, and 38 % at any distance where nothing moves.
 //! Over the whole trace that goes once over the 640 MiB which are touched.
 
-use super::cycle::{self, CycleParams};
-use super::mix::MixParams;
-use super::{Params, Synth, defaults, make, schema};
-use nandu_base::{ByteLen, Ratio, Span};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// Stand-in for Financial1.
-pub static SYNTH: Synth = Synth {
-    name: Financial1::NAME,
-    summary: "stand-in for SPC Financial1: OLTP, write-dominated, small requests, bursts",
-    published: "76.8 % writes (+-0.5 points), 3.4 KB (+-3 %), 8.2 ms (+-3 %), 1.44 pages (+-0.03), 0.5-1 GB touched",
-    defaults: defaults::<Financial1>,
-    schema: schema::<Financial1>,
-    make: make::<Financial1>,
-};
+use super::cycle::CycleParams;
+use super::mix::{Mix, MixParams};
+use super::{ALL, Generate, MOST_SPACE, MOST_ZIPF, Made};
+use nandu_base::{ByteLen, Declared, Ratio, Span, options};
 
 /// Parameters of `financial1`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct Financial1 {
     /// Requests to make.
+    #[option(default = 5_334_987, also = "all arrivals within 26 days")]
     pub requests: u64,
     /// Mean time between arrivals.
+    #[option(default = Span::from_us(8_200), also = "all arrivals within 26 days")]
     pub interarrival: Span,
     /// Share of writes.
+    #[option(default = Ratio::new(768, 1000), range = ..=ALL)]
     pub write: Ratio,
-    /// Address space, a multiple of 64 KiB.
+    /// Address space.
+    #[option(default = ByteLen::gib(5), range = ByteLen::kib(64)..=MOST_SPACE, multiple_of = ByteLen::kib(64))]
     pub space: ByteLen,
-    /// Part of it that is ever started at, a multiple of 64 KiB.
+    /// Part of it that is ever started at.
+    #[option(default = ByteLen::mib(640), range = ByteLen::kib(64).., multiple_of = ByteLen::kib(64), also = "at most `space`")]
     pub hot: ByteLen,
     /// Zipf exponent over the 4 KiB pages of the hot set.
+    #[option(default = Ratio::new(1, 1), range = ..=MOST_ZIPF)]
     pub zipf: Ratio,
-    /// How far ranks move over the hot set in 1,000 requests; 0 for a hot set that stays.
+    /// How far ranks move over the hot set in 1,000 requests.
+    #[option(default = ByteLen::ZERO, off = "a hot set that stays", range = ByteLen(1)..)]
     pub drift: ByteLen,
-    /// Length of a cycle of a busy and a quiet phase; 0 for a load that does not change over time.
-    pub period: Span,
-    /// Part of a cycle that is busy.
-    pub busy: Ratio,
-    /// Share of the requests that arrive in it.
-    pub busy_share: Ratio,
-    /// Part of a cycle that is over when the load begins.
-    pub offset: Ratio,
+    /// How it changes over time.
+    #[option(flatten, default)]
+    pub cycle: CycleParams,
 }
 
-impl Default for Financial1 {
-    fn default() -> Financial1 {
-        Financial1 {
-            requests: 5_334_987,
-            interarrival: Span::from_us(8_200),
-            write: Ratio::new(768, 1000),
-            space: ByteLen::gib(5),
-            hot: ByteLen::mib(640),
-            zipf: Ratio::new(1, 1),
-            drift: ByteLen::ZERO,
-            period: Span::ZERO,
-            busy: cycle::BUSY,
-            busy_share: cycle::BUSY_SHARE,
-            offset: Ratio::ZERO,
-        }
-    }
-}
-
-impl Params for Financial1 {
+impl Declared for Financial1 {
     const NAME: &'static str = "financial1";
+    const SUMMARY: &'static str =
+        "stand-in for SPC Financial1: OLTP, write-dominated, small requests, bursts";
+    const SOURCE: &'static str =
+        "76.8 % writes (+-0.5 points), 3.4 KB (+-3 %), 8.2 ms (+-3 %), 1.44 pages (+-0.03), 0.5-1 GB touched";
+}
 
-    fn mix(self) -> MixParams {
-        MixParams {
+impl Generate for Financial1 {
+    fn records(&self, seed: u64) -> Made {
+        let mix = MixParams {
             burst: Ratio::new(1, 2),
             burst_interarrival: Span(self.interarrival.0 / 16),
             // Mean 3,435 B; with 47 % of the starts at a page, 1.44 pages.
@@ -87,15 +65,11 @@ impl Params for Financial1 {
             piece: ByteLen::kib(64),
             zipf: Some(self.zipf),
             drift: self.drift,
-            cycle: CycleParams {
-                period: self.period,
-                busy: self.busy,
-                share: self.busy_share,
-                offset: self.offset,
-            },
+            cycle: self.cycle,
             sequential: Ratio::new(2, 100),
             aligned: Ratio::new(47, 100),
             ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
-        }
+        };
+        Mix::records(mix, seed)
     }
 }

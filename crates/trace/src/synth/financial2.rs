@@ -9,74 +9,50 @@
 //! leaves sizes, gaps and operations as they are, both that and the 2.4 KB are met. It is no default, as other experiments are
 //! measured with the half.
 
-use super::cycle::{self, CycleParams};
-use super::mix::MixParams;
-use super::{Params, Synth, defaults, make, schema};
-use nandu_base::{ByteLen, Ratio, Span};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// Stand-in for Financial2.
-pub static SYNTH: Synth = Synth {
-    name: Financial2::NAME,
-    summary: "stand-in for SPC Financial2: OLTP, read-dominated, small requests",
-    published: "17.7 % writes (+-0.5 points), 2.4 KB (+-3 %), 11.1 ms (+-3 %)",
-    defaults: defaults::<Financial2>,
-    schema: schema::<Financial2>,
-    make: make::<Financial2>,
-};
+use super::cycle::CycleParams;
+use super::mix::{Mix, MixParams};
+use super::{ALL, Generate, MOST_SPACE, MOST_ZIPF, Made};
+use nandu_base::{ByteLen, Declared, Ratio, Span, options};
 
 /// Parameters of `financial2`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct Financial2 {
     /// Requests to make.
+    #[option(default = 3_699_195, also = "all arrivals within 26 days")]
     pub requests: u64,
     /// Mean time between arrivals.
+    #[option(default = Span::from_us(11_100), also = "all arrivals within 26 days")]
     pub interarrival: Span,
     /// Share of writes.
+    #[option(default = Ratio::new(177, 1000), range = ..=ALL)]
     pub write: Ratio,
-    /// Address space, a multiple of 64 KiB.
+    /// Address space.
+    #[option(default = ByteLen::gib(5), range = ByteLen::kib(64)..=MOST_SPACE, multiple_of = ByteLen::kib(64))]
     pub space: ByteLen,
-    /// Part of it that is ever started at, a multiple of 64 KiB.
+    /// Part of it that is ever started at.
+    #[option(default = ByteLen::mib(640), range = ByteLen::kib(64).., multiple_of = ByteLen::kib(64), also = "at most `space`")]
     pub hot: ByteLen,
     /// Zipf exponent over the 4 KiB pages of the hot set.
+    #[option(default = Ratio::new(1, 1), range = ..=MOST_ZIPF)]
     pub zipf: Ratio,
     /// Share of requests that start at a page; the others start at any sector.
+    #[option(default = Ratio::new(1, 2), range = ..=ALL)]
     pub aligned: Ratio,
-    /// Length of a cycle of a busy and a quiet phase; 0 for a load that does not change over time.
-    pub period: Span,
-    /// Part of a cycle that is busy.
-    pub busy: Ratio,
-    /// Share of the requests that arrive in it.
-    pub busy_share: Ratio,
-    /// Part of a cycle that is over when the load begins.
-    pub offset: Ratio,
+    /// How it changes over time.
+    #[option(flatten, default)]
+    pub cycle: CycleParams,
 }
 
-impl Default for Financial2 {
-    fn default() -> Financial2 {
-        Financial2 {
-            requests: 3_699_195,
-            interarrival: Span::from_us(11_100),
-            write: Ratio::new(177, 1000),
-            space: ByteLen::gib(5),
-            hot: ByteLen::mib(640),
-            zipf: Ratio::new(1, 1),
-            aligned: Ratio::new(1, 2),
-            period: Span::ZERO,
-            busy: cycle::BUSY,
-            busy_share: cycle::BUSY_SHARE,
-            offset: Ratio::ZERO,
-        }
-    }
-}
-
-impl Params for Financial2 {
+impl Declared for Financial2 {
     const NAME: &'static str = "financial2";
+    const SUMMARY: &'static str = "stand-in for SPC Financial2: OLTP, read-dominated, small requests";
+    const SOURCE: &'static str = "17.7 % writes (+-0.5 points), 2.4 KB (+-3 %), 11.1 ms (+-3 %)";
+}
 
-    fn mix(self) -> MixParams {
-        MixParams {
+impl Generate for Financial2 {
+    fn records(&self, seed: u64) -> Made {
+        let mix = MixParams {
             burst: Ratio::new(1, 2),
             burst_interarrival: Span(self.interarrival.0 / 16),
             // Mean 2,412 B.
@@ -86,15 +62,11 @@ impl Params for Financial2 {
             hot: self.hot,
             piece: ByteLen::kib(64),
             zipf: Some(self.zipf),
-            cycle: CycleParams {
-                period: self.period,
-                busy: self.busy,
-                share: self.busy_share,
-                offset: self.offset,
-            },
+            cycle: self.cycle,
             sequential: Ratio::new(2, 100),
             aligned: self.aligned,
             ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
-        }
+        };
+        Mix::records(mix, seed)
     }
 }

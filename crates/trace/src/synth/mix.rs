@@ -5,18 +5,17 @@
 //! evenly) and scattered over the space in pieces, with the start inside the grain aligned or on any sector. Each kind
 //! of draw has a random stream of its own, so changing the write share does not move the addresses.
 
-use super::Records;
 use super::cycle::{Cycle, CycleParams};
 use super::fixed::exponential;
 use super::zipf::{MAX_RANKS, Scatter, Zipf};
-use crate::error::TraceError;
-use crate::record::{MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS, Record};
-use nandu_base::{ByteLen, Op, Ratio, Rng, SECTOR, Span};
+use super::{MOST_LEN, MOST_SPACE, Made, Records, check_gaps};
+use crate::record::{MAX_TIME_NS, Record};
+use nandu_base::{BuildError, ByteLen, Op, Ratio, Rng, SECTOR, Span};
 
 /// Requests in which ranks move by the drift.
 const DRIFT_REQUESTS: u128 = 1_000;
 
-/// Settings of a [`Mix`].
+/// Settings of a [`Mix`]. Shares are at most 1, the Zipf exponent at most [`MOST_ZIPF`](super::MOST_ZIPF).
 #[derive(Clone, Debug)]
 pub struct MixParams {
     /// Requests to make.
@@ -69,7 +68,7 @@ impl MixParams {
             interarrival,
             burst: Ratio::ZERO,
             burst_interarrival: Span::ZERO,
-            cycle: CycleParams::NONE,
+            cycle: CycleParams::default(),
             write,
             flush: Ratio::ZERO,
             trim: Ratio::ZERO,
@@ -107,16 +106,16 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// The mixture `p`; `generator` stands in errors.
+    /// The records of the mixture `p`.
     ///
     /// # Errors
-    /// [`TraceError::Parameter`] for values out of bounds.
-    pub fn new(generator: &'static str, p: MixParams, seed: u64) -> Result<Mix, TraceError> {
-        check(&p).map_err(|(parameter, why)| TraceError::Parameter {
-            generator,
-            parameter: parameter.into(),
-            why,
-        })?;
+    /// Settings that do not go together.
+    pub fn records(p: MixParams, seed: u64) -> Made {
+        Ok(Box::new(Mix::new(p, seed)?))
+    }
+
+    fn new(p: MixParams, seed: u64) -> Result<Mix, BuildError> {
+        check(&p)?;
         let root = Rng::new(seed);
         // Overall mean = burst * short + (1 - burst) * long.
         let (num, den) = (u128::from(p.burst.num), u128::from(p.burst.den));
@@ -235,32 +234,16 @@ impl Iterator for Mix {
     }
 }
 
-/// The first setting out of bounds: its name and what would be right.
-fn check(p: &MixParams) -> Result<(), (&'static str, String)> {
-    let fail = |name: &'static str, why: String| Err((name, why));
-    for (name, share) in [
-        ("write", p.write),
-        ("flush", p.flush),
-        ("trim", p.trim),
-        ("fua", p.fua),
-        ("sequential", p.sequential),
-        ("aligned", p.aligned),
-        ("burst", p.burst),
-    ] {
-        if share.num > share.den {
-            return fail(
-                name,
-                format!("{}/{} is more than 1; give a share such as 0.7", share.num, share.den),
-            );
-        }
-    }
+/// Whether the settings go together.
+fn check(p: &MixParams) -> Result<(), BuildError> {
+    let fail = |name: &'static str, why: String| Err(BuildError::at(name, why));
     check_times(p)?;
     let longest = p.sizes.iter().map(|&(len, _)| len.0).max().unwrap_or(0);
     let bad = |&(len, _): &(ByteLen, u64)| len.0 == 0 || !len.0.is_multiple_of(SECTOR);
     if p.write_space.0 > 0 && longest > p.write_space.0 {
         return fail("write_space", "every request fits it".into());
     }
-    if p.sizes.iter().any(bad) || longest > MAX_LEN_SECTORS * SECTOR || longest > p.space.0 {
+    if p.sizes.iter().any(bad) || longest > MOST_LEN.0 || longest > p.space.0 {
         return fail(
             "size",
             "a request is 512 B to 2 GiB - 512 B, a multiple of 512 B, and fits the space".into(),
@@ -272,7 +255,6 @@ fn check(p: &MixParams) -> Result<(), (&'static str, String)> {
         return fail("size", "at least one length needs a weight above 0".into());
     }
     match p.zipf {
-        Some(theta) if theta.num / theta.den > 8 => fail("zipf", "the exponent is at most 8".into()),
         Some(_) if p.hot.0 / p.grain.0 > MAX_RANKS => {
             fail("hot", format!("Zipf ranks are at most {MAX_RANKS}, {} bytes here", MAX_RANKS * p.grain.0))
         }
@@ -280,37 +262,35 @@ fn check(p: &MixParams) -> Result<(), (&'static str, String)> {
     }
 }
 
-fn check_times(p: &MixParams) -> Result<(), (&'static str, String)> {
+fn check_times(p: &MixParams) -> Result<(), BuildError> {
     let shortest = u128::from(p.burst_interarrival.0) * u128::from(p.burst.num);
     if p.burst.num == p.burst.den || shortest > u128::from(p.interarrival.0) * u128::from(p.burst.den) {
         let why = "bursts alone must stay below the mean: lower the share or the mean of short gaps";
-        return Err(("burst", why.into()));
+        return Err(BuildError::at("burst", why));
     }
-    p.cycle.check()?;
-    let total = u128::from(p.requests.max(100)) * u128::from(p.interarrival.0);
-    if total > u128::from(MAX_TIME_NS / 2) {
-        return Err(("requests", "requests times interarrival is at most 26 days; lower one of them".into()));
-    }
-    Ok(())
+    check_gaps(p.requests, p.interarrival)
 }
 
-fn check_places(p: &MixParams) -> Result<(), (&'static str, String)> {
+fn check_places(p: &MixParams) -> Result<(), BuildError> {
     let whole = |n: u64, of: u64| of != 0 && n != 0 && n.is_multiple_of(of);
     if !whole(p.grain.0, SECTOR) || !whole(p.piece.0, p.grain.0) || !whole(p.space.0, p.piece.0) {
         let unit = p.piece.0.max(p.grain.0).max(SECTOR);
         let why = format!(
             "a positive multiple of {unit} bytes, the unit of places: a `size` that divides the space fits"
         );
-        return Err(("space", why));
+        return Err(BuildError::at("space", why));
     }
     if !whole(p.hot.0, p.piece.0) || p.hot.0 > p.space.0 {
-        return Err(("hot", format!("a positive multiple of {} bytes, at most the space", p.piece.0)));
+        return Err(BuildError::at(
+            "hot",
+            format!("a positive multiple of {} bytes, at most the space", p.piece.0),
+        ));
     }
-    if p.space.0.saturating_add(p.write_space.0) / SECTOR > MAX_END_SECTORS {
-        return Err(("space", "at most 128 TiB".into()));
+    if p.space.0.saturating_add(p.write_space.0) > MOST_SPACE.0 {
+        return Err(BuildError::at("space", "at most 128 TiB"));
     }
     if !p.write_space.0.is_multiple_of(p.grain.0) {
-        return Err(("write_space", format!("a multiple of {} bytes, or 0", p.grain.0)));
+        return Err(BuildError::at("write_space", format!("a multiple of {} bytes, or 0", p.grain.0)));
     }
     Ok(())
 }

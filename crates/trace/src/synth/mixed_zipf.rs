@@ -4,60 +4,48 @@
 //! 15, 10 and 5 %, 4 KiB-aligned, Zipf 0.99 over the pages of 8 GiB with ranks scattered by a permutation. Same
 //! distribution, other random numbers than the Python script that wrote `common.mqsim`.
 
-use super::mix::MixParams;
-use super::{Params, Synth, defaults, make, schema};
-use nandu_base::{ByteLen, Ratio, Span};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// The distribution of the common trace.
-pub static SYNTH: Synth = Synth {
-    name: MixedZipf::NAME,
-    summary: "70 % writes of 4 to 64 KiB, Zipf 0.99 over 8 GiB, 1 ms: the distribution of the common trace",
-    published: "70 % writes (+-0.5 points), 12.7 KB (+-1 %), 1 ms (+-1 %), 3.10 pages (+-1 %)",
-    defaults: defaults::<MixedZipf>,
-    schema: schema::<MixedZipf>,
-    make: make::<MixedZipf>,
-};
+use super::mix::{Mix, MixParams};
+use super::{ALL, Generate, MOST_ZIPF, Made};
+use nandu_base::{ByteLen, Declared, Ratio, Span, options};
 
 /// Parameters of `mixed-zipf`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct MixedZipf {
     /// Requests to make.
+    #[option(default = 1_000_000, also = "all arrivals within 26 days")]
     pub requests: u64,
     /// Mean time between arrivals.
+    #[option(default = Span::from_ms(1), also = "all arrivals within 26 days")]
     pub interarrival: Span,
     /// Share of writes.
+    #[option(default = Ratio::new(7, 10), range = ..=ALL)]
     pub write: Ratio,
-    /// Address space, a multiple of 4 KiB, at most 64 GiB.
+    /// Address space.
+    #[option(default = ByteLen::gib(8), range = ByteLen::kib(4)..=ByteLen::gib(64), multiple_of = ByteLen::kib(4))]
     pub space: ByteLen,
     /// Zipf exponent over the 4 KiB pages of the space.
+    #[option(default = Ratio::new(99, 100), range = ..=MOST_ZIPF)]
     pub zipf: Ratio,
 }
 
-impl Default for MixedZipf {
-    fn default() -> MixedZipf {
-        MixedZipf {
-            requests: 1_000_000,
-            interarrival: Span::from_ms(1),
-            write: Ratio::new(7, 10),
-            space: ByteLen::gib(8),
-            zipf: Ratio::new(99, 100),
-        }
-    }
+impl Declared for MixedZipf {
+    const NAME: &'static str = "mixed-zipf";
+    const SUMMARY: &'static str =
+        "70 % writes of 4 to 64 KiB, Zipf 0.99 over 8 GiB, 1 ms: the distribution of the common trace";
+    const SOURCE: &'static str =
+        "70 % writes (+-0.5 points), 12.7 KB (+-1 %), 1 ms (+-1 %), 3.10 pages (+-1 %)";
 }
 
-impl Params for MixedZipf {
-    const NAME: &'static str = "mixed-zipf";
-
-    fn mix(self) -> MixParams {
-        MixParams {
+impl Generate for MixedZipf {
+    fn records(&self, seed: u64) -> Made {
+        let mix = MixParams {
             sizes: [(4, 50), (8, 20), (16, 15), (32, 10), (64, 5)]
                 .map(|(kib, w)| (ByteLen::kib(kib), w))
                 .into(),
             zipf: Some(self.zipf),
             ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
-        }
+        };
+        Mix::records(mix, seed)
     }
 }

@@ -1,6 +1,6 @@
 //! Seeded generators: stand-ins for traces that are not public, and plain loads.
 //!
-//! One file each, one line in [`SYNTHS`]; those of other crates are entries of a registry as these are. The same name, parameters and seed give the same records on every machine:
+//! One file each, declared by the type of its parameters, and one line in the list of [`policies`]; those of other crates are entries of a registry as these are. The same name, parameters and seed give the same records on every machine:
 //! only integer arithmetic decides. Generated traces are marked [`Origin::StandIn`] and results say so.
 
 pub mod bonnie;
@@ -23,18 +23,28 @@ pub mod websearch1;
 pub mod zipf;
 
 use crate::error::TraceError;
-use crate::record::Record;
+use crate::record::{MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS, Record};
 use crate::trace::{Arrival, ContentHash, ContentHasher, Meta, Origin, Trace};
-use mix::{Mix, MixParams};
 use nandu_base::registry::Entry;
-use nandu_base::{Policy, Registry};
+use nandu_base::{BuildError, ByteLen, Declared, Policy, Ratio, Registry, SECTOR, Span};
 use schemars::{JsonSchema, Schema};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::fmt;
 
-/// One generator.
+/// The parameters of a generator, which declare it in its file; [`policy`] makes an entry of a registry of them.
+pub trait Generate: Declared {
+    /// The records of these parameters and a seed. Each parameter is within its own range.
+    ///
+    /// # Errors
+    /// Parameters that do not go together: which one to change, and what would be right.
+    fn records(&self, seed: u64) -> Made;
+}
+
+/// The records of a generator, or which parameter does not go with the others.
+pub type Made = Result<Box<dyn Records>, BuildError>;
+
+/// One generator, whatever the type of its parameters.
 #[derive(Debug)]
 pub struct Synth {
     /// Name on the command line and in stack files.
@@ -43,16 +53,29 @@ pub struct Synth {
     pub summary: &'static str,
     /// Published figures it aims at, with their tolerance.
     pub published: &'static str,
-    /// Its parameters with their defaults.
-    pub defaults: fn() -> Value,
-    /// JSON schema of its parameters.
-    pub schema: fn() -> Schema,
-    /// The records of these parameters, null for the defaults, and a seed.
-    pub make: Make,
+    schema: fn() -> Schema,
+    make: fn(&Value, u64) -> Result<Box<dyn Records>, TraceError>,
 }
 
-/// What a generator makes of parameters and a seed.
-pub type Make = fn(&Value, u64) -> Result<Box<dyn Records>, TraceError>;
+/// The whole of something that shares are parts of.
+const ALL: Ratio = Ratio::new(1, 1);
+/// The largest exponent of Zipf's law.
+const MOST_ZIPF: Ratio = Ratio::new(8, 1);
+/// The longest request.
+const MOST_LEN: ByteLen = ByteLen(MAX_LEN_SECTORS * SECTOR);
+/// The largest address space.
+const MOST_SPACE: ByteLen = ByteLen(MAX_END_SECTORS * SECTOR);
+
+/// Whether so many arrivals with this mean gap end while there are times for them. Half of all times are left for those that come later than the
+/// mean.
+fn check_gaps(requests: u64, mean: Span) -> Result<(), BuildError> {
+    let total = u128::from(requests.max(100)) * u128::from(mean.0);
+    if total <= u128::from(MAX_TIME_NS / 2) {
+        return Ok(());
+    }
+    let why = "requests times the mean time between arrivals is at most 26 days; lower one of them";
+    Err(BuildError::at("requests", why))
+}
 
 /// Makes the records of a generator one by one, in order of time. Copies of it make the same.
 pub trait Records: Iterator<Item = Record> + fmt::Debug + Send + Sync {
@@ -69,98 +92,96 @@ impl Clone for Box<dyn Records> {
 }
 
 /// Every generator.
-pub static SYNTHS: [&Synth; 17] = [
-    &financial1::SYNTH,
-    &financial2::SYNTH,
-    &websearch1::SYNTH,
-    &uniform::SYNTH,
-    &mixed_zipf::SYNTH,
-    &small_files::SYNTH,
-    &pcmark_t1::SYNTH,
-    &pcmark_t2::SYNTH,
-    &pcmark_t3::SYNTH,
-    &pcmark_t4::SYNTH,
-    &two_phases::SYNTH,
-    &bonnie::SYNTH,
-    &desktop::SYNTH,
-    &server::WEBMAIL,
-    &server::WEB_VM,
-    &server::WEBUSERS,
-    &server::ONLINE,
+static POLICIES: [Policy; 17] = [
+    policy::<financial1::Financial1>(),
+    policy::<financial2::Financial2>(),
+    policy::<websearch1::WebSearch1>(),
+    policy::<uniform::Uniform>(),
+    policy::<mixed_zipf::MixedZipf>(),
+    policy::<small_files::SmallFiles>(),
+    policy::<pcmark_t1::PcmarkT1>(),
+    policy::<pcmark_t2::PcmarkT2>(),
+    policy::<pcmark_t3::PcmarkT3>(),
+    policy::<pcmark_t4::PcmarkT4>(),
+    policy::<two_phases::TwoPhases>(),
+    policy::<bonnie::Bonnie>(),
+    policy::<desktop::Desktop>(),
+    policy::<server::Webmail>(),
+    policy::<server::WebVm>(),
+    policy::<server::Webusers>(),
+    policy::<server::Online>(),
 ];
 
 /// What registries call generators.
 pub const FAMILY: &str = "generator";
 
-impl From<&'static Synth> for Entry {
-    fn from(synth: &'static Synth) -> Entry {
-        Entry::Policy(Policy {
-            family: FAMILY,
-            name: synth.name,
-            summary: synth.summary,
-            source: synth.published,
-            draws: &[],
-            schema: &synth.schema,
-            declared: Vec::new,
-            item: synth,
-        })
+/// The generator whose parameters are `P`, for a registry.
+pub const fn policy<P: Generate>() -> Policy {
+    Policy {
+        family: FAMILY,
+        name: P::NAME,
+        summary: P::SUMMARY,
+        source: P::SOURCE,
+        draws: P::DRAWS,
+        schema: &const { schema_of::<P> },
+        declared: P::declared,
+        item: &const { Synth::of::<P>() },
     }
 }
 
 /// The generators of this crate as entries of a registry.
 pub fn policies() -> Entry {
-    let policies = SYNTHS.iter().filter_map(|&synth| match Entry::from(synth) {
-        Entry::Policy(policy) => Some(policy),
-        _ => None,
-    });
-    Entry::Policies(policies.collect())
+    Entry::Policies(POLICIES.to_vec())
+}
+
+/// The generators of this crate.
+pub fn all() -> impl Iterator<Item = &'static Synth> + Clone {
+    POLICIES.iter().filter_map(|policy| policy.item.downcast_ref::<Synth>())
 }
 
 /// The generators of a registry.
-pub fn of(registry: &Registry) -> Vec<&'static Synth> {
-    registry.policies(FAMILY).filter_map(|policy| policy.item.downcast_ref::<Synth>()).collect()
+pub fn of(registry: &Registry) -> impl Iterator<Item = &'static Synth> + Clone {
+    registry.policies(FAMILY).filter_map(|policy| policy.item.downcast_ref::<Synth>())
 }
 
-/// Parameters of a generator: a struct whose every field has a default and whose unknown fields are refused.
-trait Params: DeserializeOwned + Serialize + JsonSchema + Default {
-    const NAME: &'static str;
-
-    fn mix(self) -> MixParams;
-}
-
-/// The defaults of parameters, for [`Synth::defaults`].
-pub fn defaults<P: Serialize + Default>() -> Value {
-    serde_json::to_value(P::default()).expect("parameters are plain values")
-}
-
-/// The schema of parameters, for [`Synth::schema`].
-pub fn schema<P: JsonSchema>() -> Schema {
+fn schema_of<P: JsonSchema>() -> Schema {
     schemars::schema_for!(P)
 }
 
-fn make<P: Params>(params: &Value, seed: u64) -> Result<Box<dyn Records>, TraceError> {
-    let params = read::<P>(P::NAME, params)?;
-    Ok(Box::new(Mix::new(P::NAME, params.mix(), seed)?))
+/// Parameters from a table of the fields to change, or null for the defaults.
+fn read<P: Generate>(params: &Value) -> Result<P, TraceError> {
+    let wrong = |parameter: String, why: String| TraceError::Parameter { generator: P::NAME, parameter, why };
+    let none = Map::new();
+    let table = match params {
+        Value::Null => &none,
+        Value::Object(table) => table,
+        other => return Err(wrong("parameters".into(), format!("`{other}` is not a table of parameters"))),
+    };
+    let known: Vec<&str> = P::declared().iter().map(|option| option.name).collect();
+    if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(wrong(
+            key.clone(),
+            format!("there is no such parameter; known are {}", known.join(", ")),
+        ));
+    }
+    let read = P::deserialize(Value::Object(table.clone())).map_err(|e| {
+        let (parameter, why) =
+            wrong_parameter::<P>(table).unwrap_or_else(|| ("parameters".into(), e.to_string()));
+        wrong(parameter, why)
+    })?;
+    read.check_ranges().map_err(|error| refused::<P>(error))?;
+    Ok(read)
 }
 
-/// Parameters of `generator` from a table of the fields to change, or null for the defaults.
-///
-/// # Errors
-/// [`TraceError::Parameter`]: an unknown field, a value that is none of its kind.
-pub fn read<P: DeserializeOwned + Default>(generator: &'static str, params: &Value) -> Result<P, TraceError> {
-    if params.is_null() {
-        return Ok(P::default());
-    }
-    P::deserialize(params).map_err(|e| {
-        let (parameter, why) =
-            wrong_parameter::<P>(params).unwrap_or_else(|| ("parameters".into(), e.to_string()));
-        TraceError::Parameter { generator, parameter, why }
-    })
+/// The error of a generator whose parameters are `P`.
+fn refused<P: Declared>(error: BuildError) -> TraceError {
+    let parameter = error.key.map_or_else(|| "parameters".into(), |key| key.into_owned());
+    TraceError::Parameter { generator: P::NAME, parameter, why: error.reason }
 }
 
 /// The first parameter that is wrong by itself, and why: an error of the whole table does not name it.
-fn wrong_parameter<P: DeserializeOwned>(params: &Value) -> Option<(String, String)> {
-    params.as_object()?.iter().find_map(|(key, value)| {
+fn wrong_parameter<P: DeserializeOwned>(params: &Map<String, Value>) -> Option<(String, String)> {
+    params.iter().find_map(|(key, value)| {
         let alone = Value::Object([(key.clone(), value.clone())].into_iter().collect());
         let error = P::deserialize(alone).err()?.to_string();
         // serde's words for a number that is none.
@@ -180,22 +201,49 @@ fn wrong_parameter<P: DeserializeOwned>(params: &Value) -> Option<(String, Strin
 /// # Errors
 /// [`TraceError::UnknownName`] with the names that exist.
 pub fn by_name(name: &str) -> Result<&'static Synth, TraceError> {
-    among(&SYNTHS, name)
+    among(all(), name)
 }
 
 /// The one of `synths` of this name.
 ///
 /// # Errors
 /// As [`by_name`].
-pub fn among(synths: &[&'static Synth], name: &str) -> Result<&'static Synth, TraceError> {
-    synths.iter().copied().find(|s| s.name == name).ok_or_else(|| TraceError::UnknownName {
+pub fn among(
+    mut synths: impl Iterator<Item = &'static Synth> + Clone,
+    name: &str,
+) -> Result<&'static Synth, TraceError> {
+    let known = synths.clone();
+    synths.find(|s| s.name == name).ok_or_else(|| TraceError::UnknownName {
         what: FAMILY,
         name: name.into(),
-        known: synths.iter().map(|s| s.name).collect::<Vec<_>>().join(", "),
+        known: known.map(|s| s.name).collect::<Vec<_>>().join(", "),
     })
 }
 
 impl Synth {
+    /// The generator whose parameters are `P`.
+    pub const fn of<P: Generate>() -> Synth {
+        Synth {
+            name: P::NAME,
+            summary: P::SUMMARY,
+            published: P::SOURCE,
+            schema: schema_of::<P>,
+            make: |params, seed| read::<P>(params)?.records(seed).map_err(refused::<P>),
+        }
+    }
+
+    /// JSON schema of its parameters.
+    pub fn schema(&self) -> Schema {
+        (self.schema)()
+    }
+
+    /// Its parameters with their defaults, in order of their names.
+    pub fn defaults(&self) -> Map<String, Value> {
+        let schema = self.schema().to_value();
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        properties.filter_map(|(name, of)| Some((name.clone(), of.get("default")?.clone()))).collect()
+    }
+
     /// A stream of records. `params` is a table of the fields to change, or null.
     ///
     /// # Errors

@@ -3,59 +3,46 @@
 //! The trace is not public. What is known is what the paper on segment prefetching
 //! says of it (2011, section 5). As T2 with shorter runs, smaller requests and more writes.
 
-use super::mix::MixParams;
-use super::{Params, Synth, defaults, make, schema};
-use nandu_base::{ByteLen, Ratio, Span};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// Stand-in for PCMark05 trace T3.
-pub static SYNTH: Synth = Synth {
-    name: PcmarkT3::NAME,
-    summary: "stand-in for PCMark05 T3, XP start: shorter runs, smaller requests, some writes",
-    published: "none: proprietary; shaped after what a paper says of it",
-    defaults: defaults::<PcmarkT3>,
-    schema: schema::<PcmarkT3>,
-    make: make::<PcmarkT3>,
-};
+use super::mix::{Mix, MixParams};
+use super::{ALL, Generate, MOST_SPACE, Made};
+use nandu_base::{ByteLen, Declared, Ratio, Span, options};
 
 /// Parameters of `pcmark-t3`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct PcmarkT3 {
     /// Requests to make.
+    #[option(default = 200_000, also = "all arrivals within 26 days")]
     pub requests: u64,
     /// Mean time between arrivals.
+    #[option(default = Span::from_ms(2), also = "all arrivals within 26 days")]
     pub interarrival: Span,
     /// Share of writes.
+    #[option(default = Ratio::new(1, 10), range = ..=ALL)]
     pub write: Ratio,
-    /// Address space, a multiple of the neighbourhood.
+    /// Address space.
+    #[option(default = ByteLen::gib(2), range = ByteLen::kib(64)..=MOST_SPACE, multiple_of = ByteLen::kib(64))]
     pub space: ByteLen,
     /// Share of requests that start where the one before ended.
+    #[option(default = Ratio::new(3, 4), range = ..=ALL)]
     pub sequential: Ratio,
 }
 
-impl Default for PcmarkT3 {
-    fn default() -> PcmarkT3 {
-        PcmarkT3 {
-            requests: 200_000,
-            interarrival: Span::from_ms(2),
-            write: Ratio::new(1, 10),
-            space: ByteLen::gib(2),
-            sequential: Ratio::new(3, 4),
-        }
-    }
+impl Declared for PcmarkT3 {
+    const NAME: &'static str = "pcmark-t3";
+    const SUMMARY: &'static str =
+        "stand-in for PCMark05 T3, XP start: shorter runs, smaller requests, some writes";
+    const SOURCE: &'static str = "none: proprietary; shaped after what a paper says of it";
 }
 
-impl Params for PcmarkT3 {
-    const NAME: &'static str = "pcmark-t3";
-
-    fn mix(self) -> MixParams {
-        MixParams {
+impl Generate for PcmarkT3 {
+    fn records(&self, seed: u64) -> Made {
+        let mix = MixParams {
             sizes: [(4, 15), (16, 25), (32, 30), (64, 30)].map(|(kib, w)| (ByteLen::kib(kib), w)).into(),
             piece: ByteLen::kib(64),
             sequential: self.sequential,
             ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
-        }
+        };
+        Mix::records(mix, seed)
     }
 }

@@ -13,106 +13,71 @@
 //! Cost: 8 bytes for each file that is there.
 
 use super::fixed::exponential;
-use super::{Records, Synth, defaults, read, schema};
-use crate::error::TraceError;
-use crate::record::{MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS, Record};
-use nandu_base::{ByteLen, Op, Ratio, Rng, SECTOR, Span};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use super::{ALL, Generate, MOST_LEN, MOST_SPACE, Made, Records, check_gaps};
+use crate::record::{MAX_TIME_NS, Record};
+use nandu_base::{BuildError, ByteLen, Declared, Op, Ratio, Rng, SECTOR, Span, options};
 use std::collections::VecDeque;
 
-/// Streams of small files.
-pub static SYNTH: Synth = Synth {
-    name: NAME,
-    summary: "streams that write and overwrite whole files of 10 to 500 KiB",
-    published: "rate 40 to 320/s, sizes 10 to 500 KB evenly, all writes, overwrite share 0, 30 or 70 %",
-    defaults: defaults::<SmallFiles>,
-    schema: schema::<SmallFiles>,
-    make,
-};
-
-const NAME: &str = "small-files";
-
 /// Parameters of `small-files`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct SmallFiles {
     /// Requests to make.
+    #[option(default = 100_000, also = "all arrivals within 26 days")]
     pub requests: u64,
     /// Mean time between arrivals, exponentially distributed: 25 ms to 3.125 ms are 40 to 320 writes per second.
+    #[option(default = Span::from_us(6_250), also = "all arrivals within 26 days")]
     pub interarrival: Span,
     /// Share of requests that write a file again that is there.
+    #[option(default = Ratio::ZERO, range = ..=ALL)]
     pub overwrite: Ratio,
-    /// Streams, 1 to 4096, each with its own part of the space.
+    /// Streams, each with its own part of the space.
+    #[option(default = 50, range = 1..=4096)]
     pub streams: u64,
-    /// Files are a multiple of this long, itself a multiple of 512 B.
+    /// Files are a multiple of this long.
+    #[option(default = ByteLen::kib(10), range = ByteLen(SECTOR)..=MOST_LEN, multiple_of = ByteLen(SECTOR))]
     pub step: ByteLen,
-    /// The longest file in steps, at least 1.
+    /// The longest file in steps.
+    #[option(default = 50, range = 1.., also = "2 GiB - 512 B with the step")]
     pub steps: u64,
     /// Each stream writes files of one size: the first of one step, the next of two, and from one step again after `steps`.
+    #[option(default = false)]
     pub size_by_stream: bool,
-    /// Files begin at a multiple of this, a multiple of 512 B.
+    /// Files begin at a multiple of this.
+    #[option(default = ByteLen::kib(4), range = ByteLen(SECTOR).., multiple_of = ByteLen(SECTOR))]
     pub align: ByteLen,
     /// Address space.
+    #[option(default = ByteLen::gib(8), range = ..=MOST_SPACE, also = "room for the longest file of each stream")]
     pub space: ByteLen,
 }
 
-impl Default for SmallFiles {
-    fn default() -> SmallFiles {
-        SmallFiles {
-            requests: 100_000,
-            interarrival: Span::from_us(6_250),
-            overwrite: Ratio::ZERO,
-            streams: 50,
-            step: ByteLen::kib(10),
-            steps: 50,
-            size_by_stream: false,
-            align: ByteLen::kib(4),
-            space: ByteLen::gib(8),
+impl Declared for SmallFiles {
+    const NAME: &'static str = "small-files";
+    const SUMMARY: &'static str = "streams that write and overwrite whole files of 10 to 500 KiB";
+    const SOURCE: &'static str =
+        "rate 40 to 320/s, sizes 10 to 500 KB evenly, all writes, overwrite share 0, 30 or 70 %";
+}
+
+impl Generate for SmallFiles {
+    fn records(&self, seed: u64) -> Made {
+        self.check()?;
+        Ok(Box::new(Files::new(self.clone(), seed)))
+    }
+}
+
+impl SmallFiles {
+    fn check(&self) -> Result<(), BuildError> {
+        let longest = self.step.0.checked_mul(self.steps).filter(|&len| len <= MOST_LEN.0);
+        let Some(longest) = longest else {
+            return Err(BuildError::at("steps", "the longest file is one step to 2 GiB - 512 B"));
+        };
+        if self.space.0 / self.streams < longest.saturating_add(self.align.0) {
+            let least = longest.saturating_add(self.align.0).saturating_mul(self.streams);
+            let why = format!("each stream needs room for its longest file: {least} bytes to 128 TiB");
+            return Err(BuildError::at("space", why));
         }
+        check_gaps(self.requests, self.interarrival)
     }
-}
-
-fn make(params: &Value, seed: u64) -> Result<Box<dyn Records>, TraceError> {
-    let p = read::<SmallFiles>(NAME, params)?;
-    check(&p).map_err(|(parameter, why)| TraceError::Parameter {
-        generator: NAME,
-        parameter: parameter.into(),
-        why,
-    })?;
-    Ok(Box::new(Files::new(p, seed)))
-}
-
-/// The first setting out of bounds: its name and what would be right.
-fn check(p: &SmallFiles) -> Result<(), (&'static str, String)> {
-    let fail = |name, why: String| Err((name, why));
-    let whole = |len: ByteLen| len.0 > 0 && len.0.is_multiple_of(SECTOR);
-    if p.overwrite.num > p.overwrite.den {
-        return fail("overwrite", "a share is at most 1; give one such as 0.3".into());
-    }
-    if !whole(p.step) || !whole(p.align) {
-        return fail(if whole(p.step) { "align" } else { "step" }, "a positive multiple of 512 bytes".into());
-    }
-    let longest = p.step.0.checked_mul(p.steps).filter(|&len| len > 0 && len / SECTOR <= MAX_LEN_SECTORS);
-    let Some(longest) = longest else {
-        return fail("steps", "the longest file is one step to 2 GiB - 512 B".into());
-    };
-    if !(1..=4096).contains(&p.streams) {
-        return fail("streams", "1 to 4096".into());
-    }
-    let part = p.space.0 / p.streams;
-    if part < longest.saturating_add(p.align.0) || p.space.0 / SECTOR > MAX_END_SECTORS {
-        let least = (longest + p.align.0) * p.streams;
-        return fail(
-            "space",
-            format!("each stream needs room for its longest file: {least} bytes to 128 TiB"),
-        );
-    }
-    if u128::from(p.requests.max(100)) * u128::from(p.interarrival.0) > u128::from(MAX_TIME_NS / 2) {
-        return fail("requests", "requests times interarrival is at most 26 days; lower one of them".into());
-    }
-    Ok(())
 }
 
 /// One stream: its files from the oldest to the newest, as first sector and sectors within its part.
@@ -241,7 +206,7 @@ mod tests {
     fn a_stream_may_write_files_of_one_size() {
         let params =
             json!({"requests": 5_000, "size_by_stream": true, "space": "900 MiB", "overwrite": "30 %"});
-        let trace = by_name(NAME).unwrap().trace(&params, 3).unwrap();
+        let trace = by_name(SmallFiles::NAME).unwrap().trace(&params, 3).unwrap();
         let part = (900 << 20) / 50 / 4096 * 4096;
         let mut sizes = std::collections::BTreeSet::new();
         for record in &trace.records {
@@ -256,7 +221,7 @@ mod tests {
     fn the_overwrite_share_is_the_share_of_places_seen_before() {
         for percent in [0, 30, 70] {
             let params = json!({"requests": 20_000, "overwrite": format!("{percent} %"), "space": "64 GiB"});
-            let trace = by_name(NAME).unwrap().trace(&params, 3).unwrap();
+            let trace = by_name(SmallFiles::NAME).unwrap().trace(&params, 3).unwrap();
             let mut seen = std::collections::BTreeSet::new();
             let again = trace.records.iter().filter(|r| !seen.insert(r.offset().0)).count();
             let share = again as f64 / 20_000.0 * 100.0;

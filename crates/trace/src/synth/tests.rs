@@ -190,7 +190,8 @@ fn the_phases_differ_in_what_comes_again() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    for (synth, expected) in SYNTHS.iter().zip(GOLDEN) {
+    assert_eq!(all().count(), GOLDEN.len());
+    for (synth, expected) in all().zip(GOLDEN) {
         let params = json!({ "requests": 10_000 });
         let streamed = synth.generator(&params, SEED).unwrap().content_hash();
         assert_eq!(streamed, synth.trace(&params, SEED).unwrap().content_hash());
@@ -200,7 +201,7 @@ fn the_same_seed_gives_the_same_bytes() {
     }
 }
 
-/// Golden: first half of each content hash, in the order of [`SYNTHS`]; requests = 10000, other parameters default,
+/// Golden: first half of each content hash, in the order of [`all`]; requests = 10000, other parameters default,
 /// seed 7. Printed by `cargo test -p nandu-trace the_same_seed` when the generators were first written; exact. They
 /// change only together with a generator, and then results made from it are not comparable.
 const GOLDEN: [&str; 17] = [
@@ -228,11 +229,11 @@ fn bad_parameters_are_named() {
     let error =
         |name: &str, params: Value| by_name(name).unwrap().generator(&params, 1).unwrap_err().to_string();
     assert!(error("uniform", json!({"wirte": 0.5})).contains("wirte"));
-    assert!(error("uniform", json!({"write": 1.5})).contains("more than 1"));
-    assert!(error("uniform", json!({"size": "1000 B"})).contains("space"));
+    assert!(error("uniform", json!({"write": 1.5})).contains("1.5 is out of bounds: at most 1"));
+    assert!(error("uniform", json!({"size": "1000 B"})).contains("size"));
     assert!(error("uniform", json!({"interarrival": "1000 h"})).contains("requests"));
     assert!(error("uniform", json!({"space": "0 B"})).contains("space"));
-    assert!(error("mixed-zipf", json!({"space": "1 TiB"})).contains("hot"));
+    assert!(error("mixed-zipf", json!({"space": "1 TiB"})).contains("space"));
     assert!(error("mixed-zipf", json!({"zipf": 9})).contains("zipf"));
     assert!(error("websearch1", json!({"space": "12 KiB"})).contains("space"));
     assert!(by_name("financial3").unwrap_err().to_string().contains("financial1"));
@@ -240,10 +241,39 @@ fn bad_parameters_are_named() {
 
 #[test]
 fn defaults_and_schemas_exist() {
-    for synth in SYNTHS {
-        assert!((synth.defaults)().get("requests").is_some());
-        assert!(serde_json::to_string(&(synth.schema)()).unwrap().contains("interarrival"));
+    for synth in all() {
+        assert!(synth.defaults().get("requests").is_some_and(Value::is_u64), "{}", synth.name);
+        let named = synth.schema().to_value();
+        let named = named["properties"].as_object().expect("they are a table").keys();
+        assert!(named.eq(synth.defaults().keys()), "{}: each has a default", synth.name);
     }
+}
+
+/// Each number says what it may be, and what lies next to that is refused with the name, the value and the range.
+#[test]
+fn what_lies_next_to_a_range_is_refused() {
+    let mut beside = 0;
+    for policy in &POLICIES {
+        let synth = by_name(policy.name).unwrap();
+        let defaults = synth.defaults();
+        for option in (policy.declared)() {
+            let what = format!("{}: {}", policy.name, option.name);
+            let is_switch = defaults[option.name].is_boolean();
+            assert!(
+                is_switch || !option.range.is_empty() || !option.also.is_empty(),
+                "{what} may be anything"
+            );
+            for value in &option.refused {
+                let parameters = json!({ option.name: serde_json::from_str::<Value>(value).unwrap() });
+                let error = synth.generator(&parameters, 1).map(drop).expect_err(&what);
+                let TraceError::Parameter { parameter, why, .. } = error else { panic!("{what}: {error}") };
+                assert_eq!(parameter, option.name, "{what} = {value}");
+                assert!(why.contains(" is out of bounds: ") && why.ends_with(&option.range), "{what}: {why}");
+                beside += 1;
+            }
+        }
+    }
+    assert!(beside > 100, "{beside} values lie beside a range");
 }
 
 proptest::proptest! {

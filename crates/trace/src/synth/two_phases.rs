@@ -10,92 +10,65 @@
 //! Not a stand-in for any published trace. Cost: 16 bytes for each open neighbourhood.
 
 use super::fixed::exponential;
-use super::{Records, Synth, defaults, read, schema};
-use crate::error::TraceError;
-use crate::record::{MAX_END_SECTORS, MAX_TIME_NS, Record};
-use nandu_base::{ByteLen, Op, Rng, SECTOR, Span};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use super::{Generate, MOST_SPACE, Made, Records, check_gaps};
+use crate::record::{MAX_TIME_NS, Record};
+use nandu_base::{BuildError, ByteLen, Declared, Op, Rng, SECTOR, Span, options};
 
-/// A load that changes.
-pub static SYNTH: Synth = Synth {
-    name: NAME,
-    summary: "reads of neighbourhoods, then of single pages again and again, in turns",
-    published: "none: its parameters are exact",
-    defaults: defaults::<TwoPhases>,
-    schema: schema::<TwoPhases>,
-    make,
-};
-
-const NAME: &str = "two-phases";
 const PAGE: u64 = 4096;
 
 /// Parameters of `two-phases`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct TwoPhases {
     /// Requests to make.
+    #[option(default = 200_000, also = "all arrivals within 26 days")]
     pub requests: u64,
     /// Requests of a phase.
+    #[option(default = 50_000, range = 1..)]
     pub phase: u64,
     /// Mean time between arrivals, exponentially distributed.
+    #[option(default = Span::from_ms(1), also = "all arrivals within 26 days")]
     pub interarrival: Span,
-    /// Address space, a multiple of the neighbourhood.
+    /// Address space.
+    #[option(default = ByteLen::gib(3), range = ByteLen(PAGE)..=MOST_SPACE, also = "a multiple of `neighbourhood`")]
     pub space: ByteLen,
-    /// Bytes that are read from their start to their end, a multiple of 4 KiB.
+    /// Bytes that are read from their start to their end.
+    #[option(default = ByteLen::kib(32), range = ByteLen(PAGE).., multiple_of = ByteLen(PAGE))]
     pub neighbourhood: ByteLen,
     /// Neighbourhoods that are read at the same time.
+    #[option(default = 2_000, range = 1..=1 << 24, also = "no more than `space` has")]
     pub open: u64,
-    /// Pages that are read again and again, at most one for each neighbourhood of the space.
+    /// Pages that are read again and again.
+    #[option(default = 24_000, range = 1.., also = "at most one for each neighbourhood of the space")]
     pub again: u64,
 }
 
-impl Default for TwoPhases {
-    fn default() -> TwoPhases {
-        TwoPhases {
-            requests: 200_000,
-            phase: 50_000,
-            interarrival: Span::from_ms(1),
-            space: ByteLen::gib(3),
-            neighbourhood: ByteLen::kib(32),
-            open: 2_000,
-            again: 24_000,
-        }
+impl Declared for TwoPhases {
+    const NAME: &'static str = "two-phases";
+    const SUMMARY: &'static str = "reads of neighbourhoods, then of single pages again and again, in turns";
+    const SOURCE: &'static str = "none: its parameters are exact";
+}
+
+impl Generate for TwoPhases {
+    fn records(&self, seed: u64) -> Made {
+        self.check()?;
+        Ok(Box::new(Phases::new(self.clone(), seed)))
     }
 }
 
-fn make(params: &Value, seed: u64) -> Result<Box<dyn Records>, TraceError> {
-    let p = read::<TwoPhases>(NAME, params)?;
-    check(&p).map_err(|(parameter, why)| TraceError::Parameter {
-        generator: NAME,
-        parameter: parameter.into(),
-        why,
-    })?;
-    Ok(Box::new(Phases::new(p, seed)))
-}
-
-/// The first setting out of bounds: its name and what would be right.
-fn check(p: &TwoPhases) -> Result<(), (&'static str, String)> {
-    let fail = |name, why: String| Err((name, why));
-    if p.neighbourhood.0 == 0 || !p.neighbourhood.0.is_multiple_of(PAGE) {
-        return fail("neighbourhood", "a positive multiple of 4 KiB".into());
-    }
-    let places = p.space.0 / p.neighbourhood.0;
-    if places == 0 || !p.space.0.is_multiple_of(p.neighbourhood.0) || p.space.0 / SECTOR > MAX_END_SECTORS {
-        return fail("space", "a multiple of the neighbourhood, at most 128 TiB".into());
-    }
-    for (name, value, most) in
-        [("open", p.open, places.min(1 << 24)), ("again", p.again, places), ("phase", p.phase, u64::MAX)]
-    {
-        if value == 0 || value > most {
-            return fail(name, format!("{value} is not from 1 to {most}"));
+impl TwoPhases {
+    fn check(&self) -> Result<(), BuildError> {
+        let places = self.space.0 / self.neighbourhood.0;
+        if places == 0 || !self.space.0.is_multiple_of(self.neighbourhood.0) {
+            return Err(BuildError::at("space", "a multiple of the neighbourhood, at most 128 TiB"));
         }
+        for (name, value) in [("open", self.open), ("again", self.again)] {
+            if value > places {
+                return Err(BuildError::at(name, format!("{value} is not from 1 to {places}")));
+            }
+        }
+        check_gaps(self.requests, self.interarrival)
     }
-    if u128::from(p.requests.max(100)) * u128::from(p.interarrival.0) > u128::from(MAX_TIME_NS / 2) {
-        return fail("requests", "requests times interarrival is at most 26 days; lower one of them".into());
-    }
-    Ok(())
 }
 
 /// A neighbourhood that is being read.

@@ -3,70 +3,56 @@
 //! The plain load of drive data sheets (4 KiB random), with shares of flush, trim and FUA for tests. Not a stand-in for
 //! any published trace.
 
-use super::mix::MixParams;
-use super::{Params, Synth, defaults, make, schema};
-use nandu_base::{ByteLen, Ratio, Span};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// Even random places.
-pub static SYNTH: Synth = Synth {
-    name: Uniform::NAME,
-    summary: "requests of one size at even random places, with optional runs, flush, trim and FUA",
-    published: "none: its parameters are exact shares and means",
-    defaults: defaults::<Uniform>,
-    schema: schema::<Uniform>,
-    make: make::<Uniform>,
-};
+use super::mix::{Mix, MixParams};
+use super::{ALL, Generate, MOST_LEN, MOST_SPACE, Made};
+use nandu_base::{ByteLen, Declared, Ratio, SECTOR, Span, options};
 
 /// Parameters of `uniform`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[options]
+#[derive(Clone, Debug)]
 pub struct Uniform {
     /// Requests to make.
+    #[option(default = 1_000_000, also = "all arrivals within 26 days")]
     pub requests: u64,
     /// Mean time between arrivals, exponentially distributed.
+    #[option(default = Span::from_ms(1), also = "all arrivals within 26 days")]
     pub interarrival: Span,
     /// Share of writes in the requests that are neither flush nor trim.
+    #[option(default = Ratio::new(1, 2), range = ..=ALL)]
     pub write: Ratio,
     /// Share of flushes in all requests.
+    #[option(default = Ratio::ZERO, range = ..=ALL)]
     pub flush: Ratio,
     /// Share of trims in the requests that are no flush.
+    #[option(default = Ratio::ZERO, range = ..=ALL)]
     pub trim: Ratio,
     /// Share of writes with FUA.
+    #[option(default = Ratio::ZERO, range = ..=ALL)]
     pub fua: Ratio,
-    /// Length of each request and unit of its place, a multiple of 512 B.
+    /// Length of each request and unit of its place.
+    #[option(default = ByteLen::kib(4), range = ByteLen(SECTOR)..=MOST_LEN, multiple_of = ByteLen(SECTOR))]
     pub size: ByteLen,
-    /// Address space, a multiple of the size.
+    /// Address space.
+    #[option(default = ByteLen::gib(8), range = ByteLen(SECTOR)..=MOST_SPACE, also = "a multiple of `size`")]
     pub space: ByteLen,
-    /// Writes and trims go to this much space behind it, a multiple of the size; 0 sends them to the same places as reads.
+    /// Writes and trims go to this much space behind it.
+    #[option(default = ByteLen(0), off = "to the same places as reads", range = ByteLen(SECTOR).., also = "a multiple of `size`")]
     pub write_space: ByteLen,
     /// Share of requests that start where the one before ended: 15/16 makes runs of 16 on average.
+    #[option(default = Ratio::ZERO, range = ..=ALL)]
     pub sequential: Ratio,
 }
 
-impl Default for Uniform {
-    fn default() -> Uniform {
-        Uniform {
-            requests: 1_000_000,
-            interarrival: Span::from_ms(1),
-            write: Ratio::new(1, 2),
-            flush: Ratio::ZERO,
-            trim: Ratio::ZERO,
-            fua: Ratio::ZERO,
-            size: ByteLen::kib(4),
-            space: ByteLen::gib(8),
-            write_space: ByteLen(0),
-            sequential: Ratio::ZERO,
-        }
-    }
+impl Declared for Uniform {
+    const NAME: &'static str = "uniform";
+    const SUMMARY: &'static str =
+        "requests of one size at even random places, with optional runs, flush, trim and FUA";
+    const SOURCE: &'static str = "none: its parameters are exact shares and means";
 }
 
-impl Params for Uniform {
-    const NAME: &'static str = "uniform";
-
-    fn mix(self) -> MixParams {
-        MixParams {
+impl Generate for Uniform {
+    fn records(&self, seed: u64) -> Made {
+        let mix = MixParams {
             flush: self.flush,
             trim: self.trim,
             fua: self.fua,
@@ -76,6 +62,7 @@ impl Params for Uniform {
             piece: self.size,
             sequential: self.sequential,
             ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
-        }
+        };
+        Mix::records(mix, seed)
     }
 }

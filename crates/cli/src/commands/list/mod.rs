@@ -20,7 +20,7 @@ use nandu_base::registry::nearest;
 use nandu_device::hdd::HddProfile;
 use nandu_device::nand::Profile;
 use nandu_stack::Stack;
-use nandu_trace::synth::{self, Synth};
+use nandu_trace::synth;
 use serde_json::{Map, Value, json};
 
 /// Every list in the order in which all are shown. `traces` is generators and formats together.
@@ -234,8 +234,9 @@ fn generators() -> String {
     let mut text = table.to_string();
     text.push_str("\nparameters, set by --gen KEY=VALUE:\n");
     for synth in synth::of(registry()) {
-        let schema = (synth.schema)().to_value();
-        let pairs: Vec<String> = parameters(synth)
+        let schema = synth.schema().to_value();
+        let pairs: Vec<String> = synth
+            .defaults()
             .iter()
             .map(|(key, value)| {
                 let text = options::readable(&plain(value), &schema["properties"][key]);
@@ -245,10 +246,6 @@ fn generators() -> String {
         text.push_str(&format!("  {}: {}\n", synth.name, pairs.join(", ")));
     }
     text
-}
-
-fn parameters(synth: &Synth) -> Map<String, Value> {
-    (synth.defaults)().as_object().cloned().unwrap_or_default()
 }
 
 fn formats() -> Table {
@@ -325,11 +322,10 @@ fn as_json(what: Listed) -> Value {
             }))
             .collect(),
         Listed::Generators | Listed::Traces => synth::of(registry())
-            .iter()
             .map(|s| {
                 json!({
                     "name": s.name, "summary": s.summary, "published": s.published,
-                    "parameters": (s.defaults)(), "schema": (s.schema)(),
+                    "parameters": s.defaults(), "schema": s.schema(),
                 })
             })
             .collect(),

@@ -32,6 +32,10 @@ impl SsdConfig {
         {
             return refuse("isolation", why);
         }
+        if self.isolation.made().reserves().is_some() {
+            let why = "a log-block map lends log blocks, and those that nobody writes to are few: nothing can be set aside, take `claim`";
+            return refuse("isolation.pool", why);
+        }
         self.check_slc()?;
         if self.reclaim_unit != Unit::Plane {
             let why = "a log-block map finds a page by its place in a block, and in a unit of several blocks a power cut may change the places: take `plane`";
@@ -158,6 +162,7 @@ impl SsdConfig {
             groups: layout.planes,
             start: self.gc.paced_from(),
             trigger: None,
+            reserves: None,
             gc_start: 0,
             streams: 0,
             slc: 0,

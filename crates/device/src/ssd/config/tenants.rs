@@ -199,6 +199,7 @@ impl SsdConfig {
             groups: layout.planes,
             start: self.gc.paced_from(),
             trigger: self.tenant_gc_threshold,
+            reserves: self.isolation.made().reserves(),
             gc_start: self.gc.threshold,
             streams: self.more_streams(),
             slc: size.slc,
@@ -270,6 +271,7 @@ impl SsdConfig {
                 let turns = vec![turns; shares.len()];
                 let mut tenants = Tenants::new(table, turns, starts, policy, books, Vec::new());
                 let floor = |(share, needed): (&Share, &u64)| dealing.floor(*share, *needed);
+                tenants.reserves = dealing.reserves.is_some();
                 tenants.floors = shares.iter().zip(&needed).map(floor).collect();
                 tenants.dealing = self.max_tenants.map(|_| dealing);
                 let map_blocks = (0..layout.planes).flat_map(|_| map_blocks.clone()).collect();

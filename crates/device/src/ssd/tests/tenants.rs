@@ -14,12 +14,13 @@ pub(super) fn superblocks() -> SsdTable {
 
 const LENDING: &str = "isolation = { kind = \"shared-space\", contribution = \"1/4\" }\n";
 
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 9] = [
     "reclaim_unit = \"superblock\"\nisolation = { kind = \"shared-space\", contribution = \"1/10\", contribution_max = \"3/4\", reserve_min = 1 }\n",
     "reclaim_unit = \"superblock\"\nisolation = { kind = \"vssd\" }\n",
     "reclaim_unit = \"superblock\"\nisolation = { kind = \"ops\" }\n",
     "reclaim_unit = \"superblock\"\nisolation = { kind = \"shared-space\", contribution = \"1/4\" }\n",
     "reclaim_unit = \"superblock\"\nisolation = { kind = \"shared-space\", contribution = \"1/2\", reserve_min = 1, return_policy = \"on-demand\" }\n",
+    "reclaim_unit = \"superblock\"\nisolation = { kind = \"shared-space\", contribution = \"1/10\", pool = \"reserved\" }\n",
     "reclaim_unit = \"die\"\nisolation = { kind = \"shared-space\", contribution = \"1/4\" }\n",
     "reclaim_unit = \"plane\"\nisolation = { kind = \"channel\" }\n",
     "reclaim_unit = \"die\"\nisolation = { kind = \"die\" }\n",
@@ -127,6 +128,37 @@ fn a_burst_that_borrows_moves_fewer_pages_and_the_lender_none_more() {
     assert!(bench.counter("tenant_2_units_borrowed") > 0);
     assert!(shared < alone, "{shared} pages moved with lent units, {alone} without");
     assert_eq!((other, lender), (0, 0), "who writes nothing collects nothing");
+}
+
+#[test]
+fn a_reserved_pool_is_there_while_its_owner_collects() {
+    let run = |pool: &str| {
+        let lending = format!(
+            "isolation = {{ kind = \"shared-space\", contribution = \"1/10\", pool = \"{pool}\" }}\n"
+        );
+        let mut bench = Bench::new(&superblocks().with(lending), None, Precondition::Filled);
+        bench.forget_media();
+        let rng = &mut Rng::new(5);
+        let mut both = |times: u64, of_b: u64, bench: &mut Bench| {
+            for _ in 0..times {
+                burst(bench, A, 1, rng).unwrap();
+                burst(bench, B, of_b, rng).unwrap();
+            }
+            let count = |name: &str, bench: &mut Bench| {
+                (1..=2).map(|tenant| bench.counter(&format!("tenant_{tenant}_{name}"))).sum::<u64>()
+            };
+            (count("units_borrowed", bench), count("gc_pages_moved", bench))
+        };
+        // Until both collect all the time.
+        let before = both(600, 1, &mut bench);
+        let after = both(300, 2, &mut bench);
+        assert!(bench.charges_match("ssd"), "I-13");
+        (after.0 - before.0, after.1 - before.1)
+    };
+    let (claimed, few) = run("claim");
+    let (reserved, more) = run("reserved");
+    assert!(claimed == 0 && reserved > 0, "units borrowed of one who collects: {claimed}, {reserved}");
+    assert!(more > few, "who leaves units to others has less spare space: {more} pages moved, {few}");
 }
 
 #[test]

@@ -24,7 +24,17 @@ impl Tenants {
 
     /// The same as if nothing were owed.
     pub(super) fn own_start_of(&self, pool: u32) -> u32 {
-        self.starts.get(self.of_pool(pool)).copied().unwrap_or(0)
+        let tenant = self.of_pool(pool);
+        self.starts.get(tenant).map_or(0, |&start| start + self.set_aside(pool, tenant))
+    }
+
+    /// Units of a pool that its owner leaves erased for others.
+    fn set_aside(&self, pool: u32, tenant: usize) -> u32 {
+        if !self.reserves {
+            return 0;
+        }
+        let account = self.books[pool as usize / self.len()].accounts()[tenant];
+        account.contribution - account.lent
     }
 }
 

@@ -50,6 +50,8 @@ pub struct Dealing {
     pub start: u32,
     /// Share of a tenant's units at which it begins, where that is more.
     pub trigger: Option<Ratio>,
+    /// Share of a tenant's units that it leaves erased for others, where contributions are set aside.
+    pub reserves: Option<Ratio>,
     /// Erased units that a drive without tenants keeps.
     pub gc_start: u32,
     /// Open units for the host's pages beside the first one.
@@ -73,7 +75,8 @@ impl Dealing {
         if self.logs.is_some() {
             return Share { blocks: units, reserved: 0 };
         }
-        let own = self.start_of(units).max(self.gc_start) + 3 + self.streams + self.slc_of(units);
+        let reserves = self.reserves.map_or(0, |share| (share.of(u64::from(units)) as u32).max(1));
+        let own = self.start_of(units).max(self.gc_start) + 3 + self.streams + self.slc_of(units) + reserves;
         let map = self.map.map_or(0, |map| map.blocks(self.row(), pages));
         Share { blocks: units, reserved: own + map }
     }

@@ -72,13 +72,14 @@ impl Draft<'_> {
                 + (size + records + 2 * u64::from(is_dealt)).div_ceil(row);
             (logical * needed).div_ceil(size)
         };
+        let is_set_aside = kind == 3 && rng.fork(63).below(4) == 0;
         let mut blocks = sizes.iter().map(units).max().unwrap_or(0) + rng.below(6);
         if checkpoint.is_some() {
             // Records of all tenants, and pages of the directory.
             let more = (2 * 17 * (tenants + 2 * u64::from(is_dealt))).div_ceil(page / 4).div_ceil(row);
             blocks += checkpoint_blocks(logical, page, pages, row / pages) + more;
         }
-        if added.is_some() {
+        if added.is_some() || is_set_aside {
             blocks *= 2;
         }
         let raw = blocks * row;
@@ -131,8 +132,12 @@ impl Draft<'_> {
                 let keep = if rng.below(3) > 0 { ", reserve_min = 1" } else { "" };
                 let most = if rng.below(3) == 0 { ", contribution_max = \"19/20\"" } else { "" };
                 let (back, more) = lending(back, rng.fork(20));
+                let (beta, most, pool) = match is_set_aside {
+                    true => ("1/4", "", ", pool = \"reserved\""),
+                    false => (beta, most, ""),
+                };
                 format!(
-                    "kind = \"shared-space\", contribution = \"{beta}\", return_policy = \"{back}\"{keep}{most}{more}"
+                    "kind = \"shared-space\", contribution = \"{beta}\", return_policy = \"{back}\"{keep}{most}{more}{pool}"
                 )
             }
         };
