@@ -38,7 +38,7 @@ pub struct SmallFiles {
     #[option(default = ByteLen::kib(10), range = ByteLen(SECTOR)..=MOST_LEN, multiple_of = ByteLen(SECTOR))]
     pub step: ByteLen,
     /// The longest file in steps.
-    #[option(default = 50, range = 1.., also = "2 GiB - 512 B with the step")]
+    #[option(default = 50, range = 1.., also = "the longest file at most 2 GiB - 512 B")]
     pub steps: u64,
     /// Each stream writes files of one size: the first of one step, the next of two, and from one step again after `steps`.
     #[option(default = false)]
