@@ -4,6 +4,7 @@ mod common;
 
 use common::client::Client;
 use common::process::{Process, be_a_server};
+use common::stacks::CACHE;
 use common::versions::{BLOCK, Knowledge, block_of, stored, version_of, write_randomly};
 use common::{Served, options, wait_for};
 use nandu_base::Rng;
@@ -24,13 +25,21 @@ const DISK: u64 = 64 << 20;
 const REGION: u64 = 1 << 20;
 
 fn stack() -> String {
-    stack_with("")
+    stack_with("", "")
 }
 
-/// The same with more options of the hybrid disk.
-fn stack_with(more: &str) -> String {
+/// The same with more options of the hybrid disk, each member behind `fault` with these options, or bare without any.
+fn stack_with(more: &str, fault: &str) -> String {
     let leaf = |name: &str, size: u64| {
-        format!("[device.{name}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {size}\n")
+        let file =
+            |leaf: &str| format!("[device.{leaf}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {size}\n");
+        match fault {
+            "" => file(name),
+            fault => format!(
+                "[device.{name}]\nkind = \"fault\"\nbelow = \"{name}-file\"\n{fault}\n{}",
+                file(&format!("{name}-file"))
+            ),
+        }
     };
     format!(
         "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"hybrid\"\n{more}slc = \"fast\"\ndisk = \"big\"\n\
@@ -137,37 +146,48 @@ fn check_versions(client: &mut Client, known: &mut Knowledge, blocks: u64) {
     }
 }
 
-/// The server dies under load while the ring is cleared to the disk, and one SSD with it: the other one has all that was flushed. A new one takes its place, and may be
-/// the one that is left the next time.
+/// The server dies under load while the ring is cleared to the disk, or the power goes, and one SSD with it: the other one has all that was flushed. A new one takes its
+/// place, and may be the one that is left the next time.
 #[test]
-fn what_was_flushed_is_there_after_kill_9_and_the_loss_of_either_ssd() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (blocks, mut rng) = (6000, Rng::new(11));
-    let mut known = Knowledge::new(blocks);
-    for round in 0..4 {
-        let process = Process::start(&stack(), dir.path());
-        let mut client = Client::connect(&process.socket, "data");
-        let many = 5000 + rng.below(3000);
-        write_randomly(&mut client, &mut known, &mut rng, blocks, many);
-        let destaged = process.status()["devices"]["m"]["counters"]["demoted_to_disk_pages"].clone();
-        assert!(round == 0 || destaged.as_u64() > Some(0), "the ring is cleared meanwhile: {destaged}");
-        process.kill();
-        let lost = ["a", "b"][rng.below(2) as usize];
-        std::fs::remove_file(dir.path().join(format!("{lost}.img"))).expect("it is there");
-        assert!(
-            start(&stack(), dir.path(), false).is_err(),
-            "{lost} may have been newer, as far as the other one knows"
-        );
-        let server = start(&stack(), dir.path(), true).unwrap_or_else(|error| panic!("{error}"));
-        let mut client = Client::connect(&server.socket, "data");
-        check_versions(&mut client, &mut known, blocks);
-        ask(&server, &format!("replace {lost}")).expect_err("its file is not there");
-        std::fs::write(dir.path().join(format!("{lost}.img")), vec![0; SSD as usize]).expect("a blank one");
-        ask(&server, &format!("replace {lost}")).expect("the other one has everything");
-        whole(&server);
-        client.disconnect();
-        server.stop();
-        known.closed();
+fn what_was_flushed_is_there_after_a_cut_and_the_loss_of_either_ssd() {
+    for fault in ["", CACHE] {
+        let stack = stack_with("", fault);
+        let dir = tempfile::tempdir().expect("a directory");
+        let (blocks, mut rng) = (6000, Rng::new(11));
+        let mut known = Knowledge::new(blocks);
+        for round in 0..3 {
+            let process = Process::start(&stack, dir.path());
+            let mut client = Client::connect(&process.socket, "data");
+            let many = 5000 + rng.below(3000);
+            write_randomly(&mut client, &mut known, &mut rng, blocks, many);
+            process.kill();
+            let lost = ["a", "b"][rng.below(2) as usize];
+            let file = dir.path().join(format!("{lost}.img"));
+            std::fs::remove_file(&file).expect("it is there");
+            assert!(
+                start(&stack, dir.path(), false).is_err(),
+                "{lost} may have been newer, for all that the other knows"
+            );
+            let server = start(&stack, dir.path(), true).unwrap_or_else(|error| panic!("{error}"));
+            let mut client = Client::connect(&server.socket, "data");
+            check_versions(&mut client, &mut known, blocks);
+            let disk = std::fs::read(dir.path().join("big.img")).expect("it is there");
+            let has_come = |block: u64| {
+                version_of(block, &disk[(block * BLOCK) as usize..][..BLOCK as usize])
+                    .is_ok_and(|version| version > 0)
+            };
+            assert!(round == 0 || (0..blocks).any(has_come), "the ring is cleared meanwhile");
+            let leaf = if fault.is_empty() { lost.to_string() } else { format!("{lost}-file") };
+            let replace = format!("replace {leaf}");
+            let why = ask(&server, &replace).expect_err("its file is not there");
+            assert!(why.contains("it is not there"), "{why}");
+            std::fs::write(&file, vec![0; SSD as usize]).expect("a blank one");
+            ask(&server, &replace).expect("the other one has everything");
+            whole(&server);
+            client.disconnect();
+            server.stop();
+            known.closed();
+        }
     }
 }
 
@@ -205,7 +225,7 @@ fn an_ssd_that_was_away_is_taken_for_the_one_that_went_on_by_word_alone() {
 /// Both SSDs are gone for good, with data that the disk has not: the disk goes on by an operator's word, fails what may be old and serves the rest.
 #[test]
 fn without_both_ssds_the_disk_goes_on_by_word_and_fails_what_may_be_old() {
-    let stack = stack_with(&format!("dirty_region_size = {REGION}\n"));
+    let stack = stack_with(&format!("dirty_region_size = {REGION}\n"), "");
     let dir = tempfile::tempdir().expect("a directory");
     let server = Served::start(options(&stack, dir.path()));
     whole(&server);

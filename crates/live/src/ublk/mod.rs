@@ -43,9 +43,11 @@ const NEEDED: u64 = abi::feature::USER_COPY | abi::feature::USER_RECOVERY | abi:
 const FEATURES: u64 = NEEDED | abi::feature::USER_RECOVERY_REISSUE;
 /// Marks devices of Nandu in the upper half of a mark.
 const OURS: u64 = 0x4E61_6E64;
-/// How often, and how long each time, a device is asked again whose dead server, or whose last user, is not gone yet.
+/// How often, and how long each time, a device is asked again whose dead server is not gone yet.
 const TRIES: u32 = 200;
 const BETWEEN: Duration = Duration::from_millis(50);
+/// How often one that is taken away and still used. Its server has just let go of it, or it is mounted.
+const TRIES_WHILE_USED: u32 = 60;
 /// The driver's door.
 const CONTROL: &str = "/dev/ublk-control";
 /// Numbers of commands that are not for a request.
@@ -424,13 +426,14 @@ impl Device {
     /// taken away already is waited for.
     fn left(driver: &Driver, number: u32, shape: &Shape, params: &Params) -> Result<Option<Info>, UblkError> {
         let not_ours = || Err(UblkError::NotOurs { number, export: shape.export.clone() });
-        let mut waits_for = refused(number, "taking it over", Errno::BUSY);
-        for _ in 0..TRIES {
+        for tries in 0..TRIES {
             let Some(info) = driver.info(number)? else { return Ok(None) };
             let control = Control { device: number, data: 0 };
             match info.state {
                 abi::state::DEAD if !Path::new(&requests_of(number)).exists() => {
-                    waits_for = UblkError::StillUsed { number };
+                    if tries >= TRIES_WHILE_USED {
+                        return Err(UblkError::StillUsed { number });
+                    }
                 }
                 abi::state::DEAD if info.mark != shape.mark() => return not_ours(),
                 abi::state::DEAD => {
@@ -463,7 +466,7 @@ impl Device {
             }
             std::thread::sleep(BETWEEN);
         }
-        Err(waits_for)
+        Err(refused(number, "taking it over", Errno::BUSY))
     }
 
     fn add(driver: &Driver, number: Option<u32>, shape: &Shape) -> Result<Info, UblkError> {
