@@ -429,12 +429,12 @@ impl Device {
         for tries in 0..TRIES {
             let Some(info) = driver.info(number)? else { return Ok(None) };
             let control = Control { device: number, data: 0 };
+            let is_gone = !Path::new(&requests_of(number)).exists();
             match info.state {
-                abi::state::DEAD if !Path::new(&requests_of(number)).exists() => {
-                    if tries >= TRIES_WHILE_USED {
-                        return Err(UblkError::StillUsed { number });
-                    }
+                abi::state::DEAD if is_gone && tries >= TRIES_WHILE_USED => {
+                    return Err(UblkError::StillUsed { number });
                 }
+                abi::state::DEAD if is_gone => {} // its last user may be about to let go
                 abi::state::DEAD if info.mark != shape.mark() => return not_ours(),
                 abi::state::DEAD => {
                     // Whoever is about to start it has it open, and only one can.
