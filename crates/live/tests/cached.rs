@@ -4,7 +4,7 @@ mod common;
 
 use common::client::Client;
 use common::process::{Process, be_a_server};
-use common::stacks::CACHE;
+use common::stacks::{CACHE, member};
 use common::versions::{BLOCK, Knowledge, block_of, stored, version_of, write_randomly};
 use common::{Served, options, wait_for};
 use nandu_base::Rng;
@@ -30,23 +30,12 @@ fn stack() -> String {
 
 /// The same with more options of the hybrid disk, each member behind `fault` with these options, or bare without any.
 fn stack_with(more: &str, fault: &str) -> String {
-    let leaf = |name: &str, size: u64| {
-        let file =
-            |leaf: &str| format!("[device.{leaf}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {size}\n");
-        match fault {
-            "" => file(name),
-            fault => format!(
-                "[device.{name}]\nkind = \"fault\"\nbelow = \"{name}-file\"\n{fault}\n{}",
-                file(&format!("{name}-file"))
-            ),
-        }
-    };
     format!(
         "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"hybrid\"\n{more}slc = \"fast\"\ndisk = \"big\"\n\
          [device.fast]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\ninitial_sync = \"assume-clean\"\n{}{}{}",
-        leaf("a", SSD),
-        leaf("b", SSD),
-        leaf("big", DISK)
+        member("a", SSD, fault),
+        member("b", SSD, fault),
+        member("big", DISK, fault)
     )
 }
 

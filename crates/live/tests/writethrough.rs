@@ -5,7 +5,7 @@ mod common;
 
 use common::client::Client;
 use common::process::{PLAIN, Process, be_a_server};
-use common::stacks::CACHE;
+use common::stacks::{CACHE, member};
 use common::versions::{BLOCK, Knowledge, version_of, write_randomly};
 use common::{Served, options, wait_for};
 use nandu_base::Rng;
@@ -31,22 +31,11 @@ fn stack() -> String {
 
 /// The same, each member behind `fault` with these options, or bare without any.
 fn behind(fault: &str) -> String {
-    let member = |name: &str, size: u64| {
-        let file =
-            |leaf: &str| format!("[device.{leaf}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {size}\n");
-        match fault {
-            "" => file(name),
-            fault => format!(
-                "[device.{name}]\nkind = \"fault\"\nbelow = \"{name}-file\"\n{fault}\n{}",
-                file(&format!("{name}-file"))
-            ),
-        }
-    };
     format!(
         "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"hybrid\"\ncache_mode = \"writethrough\"\nslc = \"ssd\"\ndisk = \"big\"\n\
          promote = \"always\"\nappend_idle = \"1 ms\"\n{}{}",
-        member("ssd", SSD),
-        member("big", DISK)
+        member("ssd", SSD, fault),
+        member("big", DISK, fault)
     )
 }
 
