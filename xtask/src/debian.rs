@@ -11,6 +11,8 @@ const SOURCES: &str = "\
 deb [signed-by=KEYS] http://deb.debian.org/debian bookworm main
 deb [signed-by=KEYS] http://deb.debian.org/debian bookworm-backports main
 ";
+/// Where sources of packages come from.
+const SOURCES_OF_PACKAGES: &str = "deb-src [signed-by=KEYS] http://deb.debian.org/debian bookworm main\n";
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The suite of this system's packages.
 pub const BOOKWORM: &str = "bookworm";
@@ -25,6 +27,15 @@ pub struct Debian {
 impl Debian {
     /// Packages in `folder`, which is made. Lists are fetched once.
     pub fn at(folder: &Path) -> Result<Debian, String> {
+        Debian::of(folder, SOURCES)
+    }
+
+    /// The same, with the sources of packages.
+    pub fn with_sources(folder: &Path) -> Result<Debian, String> {
+        Debian::of(folder, &format!("{SOURCES}{SOURCES_OF_PACKAGES}"))
+    }
+
+    fn of(folder: &Path, sources: &str) -> Result<Debian, String> {
         if let Some(missing) = ["apt-get", "dpkg"].into_iter().find(|program| !has(program)) {
             return Err(format!("{missing} is not installed: this needs Debian"));
         }
@@ -35,7 +46,7 @@ impl Debian {
             fs::create_dir_all(&part).map_err(|error| format!("{}: {error}", part.display()))?;
         }
         let folder = debian.folder.display();
-        files::write(&debian.folder.join("sources.list"), &SOURCES.replace("KEYS", KEYS))?;
+        files::write(&debian.folder.join("sources.list"), &sources.replace("KEYS", KEYS))?;
         files::write(
             &debian.folder.join("apt.conf"),
             &format!(
@@ -104,6 +115,16 @@ impl Debian {
             fs::write(place.join("unpacked"), "").map_err(fail)?;
         }
         Ok(())
+    }
+
+    /// The sources of a package, unpacked in `folder`, which holds nothing else: where they lie.
+    pub fn source(&self, package: &str, folder: &Path) -> Result<PathBuf, String> {
+        let unpacked = || files::list(folder).into_iter().find(|path| path.is_dir());
+        if unpacked().is_none() {
+            fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+            self.apt(&["apt-get", "source", package], folder)?;
+        }
+        unpacked().ok_or_else(|| format!("the sources of {package} have no folder in {}", folder.display()))
     }
 }
 

@@ -13,6 +13,7 @@ mod docs;
 mod figures;
 mod files;
 mod fuzz;
+mod interop;
 mod json;
 mod memcheck;
 mod mutants;
@@ -63,6 +64,7 @@ cargo xtask advisories                          known faults of what we depend o
 cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file, case, nbd or control
 cargo xtask ublk  [--no-build] [--only WORD]    block devices of `nandu serve --ublk` in an emulated guest whose kernel has them: ext4, fio, kills,
                                                 PostgreSQL
+cargo xtask interop [--no-build] [--only WORD]  the tests of libnbd and tools of others against our server, on Debian
 cargo xtask memcheck                            code with `unsafe` in it under valgrind
 cargo xtask soak [--minutes N] [--cuts N]       served stacks, killed, cut, damaged and read again, for so long; and guests of user-mode Linux
                                                 that are cut so often for each kind of stack
@@ -106,6 +108,7 @@ fn main() -> ExitCode {
         ["site", words @ ..] => site::site(words).unwrap_or_else(|word| usage(&word)),
         ["memcheck"] => steps::alone("memcheck", memcheck::check),
         ["ublk", words @ ..] => ublk::check(words).unwrap_or_else(|word| usage(&word)),
+        ["interop", words @ ..] => interop::check(words).unwrap_or_else(|word| usage(&word)),
         ["python"] => steps::alone("python", python::whole),
         ["words"] => steps::alone("words", words::check),
         ["advisories"] => steps::alone("advisories", packages::advisories),

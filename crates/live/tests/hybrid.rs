@@ -8,7 +8,7 @@ mod common;
 use common::client::Client;
 use common::process::{Process, be_a_server, have, run};
 use common::script::{pattern, play, random};
-use common::stacks::CACHE;
+use common::stacks::{CACHE, member};
 use common::versions::{BLOCK, Knowledge, block_of, version_of, write_randomly};
 use common::{Served, options};
 use nandu_base::Rng;
@@ -29,23 +29,12 @@ const ALWAYS: &str = "promote = \"always\"\nread_bypass = 0";
 
 /// A hybrid disk over files of these sizes in MiB, each behind `fault` with these options, or bare without any.
 fn stack(options: &str, [slc, mlc, disk]: [u64; 3], fault: &str) -> String {
-    let member = |name: &str, size: u64| {
-        let file = |name: &str, path: &str| {
-            format!("[device.{name}]\nkind = \"file\"\npath = \"{path}.img\"\nsize = {}\n", size * MIB)
-        };
-        if fault.is_empty() {
-            file(name, name)
-        } else {
-            let below = format!("{name}-file");
-            format!("[device.{name}]\nkind = \"fault\"\nbelow = \"{below}\"\n{fault}\n{}", file(&below, name))
-        }
-    };
     format!(
         "[export.data]\ndevice = \"hybrid\"\n[device.hybrid]\nkind = \"hybrid\"\nslc = \"slc\"\nmlc = \"mlc\"\ndisk = \"disk\"\n\
          erase_unit = \"64 KiB\"\n{options}\n{}{}{}",
-        member("slc", slc),
-        member("mlc", mlc),
-        member("disk", disk)
+        member("slc", slc * MIB, fault),
+        member("mlc", mlc * MIB, fault),
+        member("disk", disk * MIB, fault)
     )
 }
 

@@ -4,6 +4,9 @@
 mod common;
 
 use common::client::Client;
+use common::process::{PLAIN, Process, be_a_server};
+use common::stacks::{CACHE, member};
+use common::versions::{BLOCK, Knowledge, version_of, write_randomly};
 use common::{Served, options, wait_for};
 use nandu_base::Rng;
 use nandu_live::examine::{examine, sets};
@@ -11,17 +14,28 @@ use nandu_live::{ServeError, ServeOptions, ctl};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// Not a test of its own: what [`Process`] runs.
+#[test]
+fn the_server_process() {
+    be_a_server();
+}
+
 const SSD: u64 = 4 << 20;
 const DISK: u64 = 32 << 20;
-const BLOCK: u64 = 4096;
 /// Blocks that are used: more than the ring holds.
 const BLOCKS: u64 = 2048;
 
 fn stack() -> String {
+    behind("")
+}
+
+/// The same, each member behind `fault` with these options, or bare without any.
+fn behind(fault: &str) -> String {
     format!(
         "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"hybrid\"\ncache_mode = \"writethrough\"\nslc = \"ssd\"\ndisk = \"big\"\n\
-         promote = \"always\"\nappend_idle = \"1 ms\"\n\
-         [device.ssd]\nkind = \"file\"\npath = \"ssd.img\"\nsize = {SSD}\n[device.big]\nkind = \"file\"\npath = \"big.img\"\nsize = {DISK}\n"
+         promote = \"always\"\nappend_idle = \"1 ms\"\n{}{}",
+        member("ssd", SSD, fault),
+        member("big", DISK, fault)
     )
 }
 
@@ -200,5 +214,37 @@ fn a_strange_or_blank_ssd_is_left_out_and_said() {
         ask(&server, "replace ssd").expect("a blank one may take its place");
         health(&server, "healthy");
         server.stop();
+    }
+}
+
+/// The server dies under load, or the power goes, and its SSD is gone, as it was at the last start, or in order at the next one: what was flushed is there each time.
+#[test]
+fn what_was_flushed_is_there_after_a_cut_whatever_becomes_of_the_ssd() {
+    for fault in ["", CACHE] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (ssd, old) = (dir.path().join("ssd.img"), dir.path().join("old.img"));
+        let mut rng = Rng::new(12);
+        let mut known = Knowledge::new(BLOCKS);
+        for round in 0..6 {
+            let plain: &[_] = if round == 0 { &[] } else { &[(PLAIN, "1")] };
+            let process = Process::start_env(&behind(fault), dir.path(), plain);
+            let mut client = Client::connect(&process.socket, "data");
+            for block in 0..BLOCKS {
+                let found = version_of(block, &client.read(block * BLOCK, BLOCK as u32));
+                found
+                    .and_then(|found| known.check(block, found))
+                    .unwrap_or_else(|wrong| panic!("round {round}: {wrong}"));
+            }
+            if ssd.exists() {
+                std::fs::copy(&ssd, &old).expect("it can be copied");
+            }
+            write_randomly(&mut client, &mut known, &mut rng, BLOCKS, 1500);
+            process.kill();
+            match round % 3 {
+                0 => std::fs::remove_file(&ssd).expect("it is there"),
+                1 => std::fs::rename(&old, &ssd).expect("it was there before"),
+                _ => {}
+            }
+        }
     }
 }

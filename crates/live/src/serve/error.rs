@@ -164,6 +164,7 @@ impl ServeError {
                 | UblkError::InUse { .. }
                 | UblkError::NotOurs { .. }
                 | UblkError::Differs { .. }
+                | UblkError::StillUsed { .. }
                 | UblkError::Blocks { .. },
             )
             | ServeError::Leg { .. }
@@ -174,7 +175,7 @@ impl ServeError {
             ServeError::Open { error: OpenError::Records(_), missing, .. } if missing.is_empty() => 1,
             ServeError::Open { .. } => 2,
             ServeError::Offer(OfferError::System(_))
-            | ServeError::Ublk(UblkError::Refused { .. })
+            | ServeError::Ublk(UblkError::Refused { .. } | UblkError::NotWritten { .. })
             | ServeError::Run { .. }
             | ServeError::Store { .. }
             | ServeError::Unsaved { .. }

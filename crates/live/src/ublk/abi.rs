@@ -32,11 +32,11 @@ pub const GET_FEATURES: u32 = number(READ, 0x13, CONTROL_BYTES);
 pub const GET_DEV_INFO: u32 = number(READ, 0x02, CONTROL_BYTES);
 /// Makes a device.
 pub const ADD_DEV: u32 = number(BOTH, 0x04, CONTROL_BYTES);
-/// Takes a device away. It waits until nobody has its `/dev/ublkcN` open or mapped.
+/// Takes a device away. It waits until nobody has its `/dev/ublkcN` open or mapped, nor `/dev/ublkbN`.
 pub const DEL_DEV: u32 = number(BOTH, 0x05, CONTROL_BYTES);
 /// Makes `/dev/ublkbN`. It waits until every request is asked for, and then reads the table of partitions from the server.
 pub const START_DEV: u32 = number(BOTH, 0x06, CONTROL_BYTES);
-/// Takes `/dev/ublkbN` away. File systems on it write what they hold first.
+/// Takes `/dev/ublkbN` away. What is under way is served before; what file systems on it still hold fails where another server may take it over.
 pub const STOP_DEV: u32 = number(BOTH, 0x07, CONTROL_BYTES);
 /// Says how large a device is, and what it can do.
 pub const SET_PARAMS: u32 = number(BOTH, 0x08, CONTROL_BYTES);
@@ -46,6 +46,8 @@ pub const GET_PARAMS: u32 = number(READ, 0x09, CONTROL_BYTES);
 pub const START_USER_RECOVERY: u32 = number(BOTH, 0x10, CONTROL_BYTES);
 /// It has asked for every request.
 pub const END_USER_RECOVERY: u32 = number(BOTH, 0x11, CONTROL_BYTES);
+/// Takes a device away and waits for nobody: its number is free when the last has closed it (Linux 6.9).
+pub const DEL_DEV_ASYNC: u32 = number(READ, 0x14, CONTROL_BYTES);
 /// Asks for the first request of a tag.
 pub const FETCH: u32 = number(BOTH, 0x20, REQUEST_BYTES);
 /// Answers the request of a tag, and asks for the next.
@@ -316,6 +318,7 @@ mod tests {
             (GET_PARAMS, 0x8020_7509),
             (START_USER_RECOVERY, 0xC020_7510),
             (END_USER_RECOVERY, 0xC020_7511),
+            (DEL_DEV_ASYNC, 0x8020_7514),
             (FETCH, 0xC010_7520),
             (COMMIT_AND_FETCH, 0xC010_7521),
         ];

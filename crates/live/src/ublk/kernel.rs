@@ -6,6 +6,7 @@
 use super::abi::{self, Control, Descriptor};
 use io_uring::squeue::Entry128;
 use io_uring::{IoUring, cqueue, opcode, types};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::io;
@@ -33,9 +34,12 @@ impl Ring {
         Ok(Ring { ring })
     }
 
-    fn push(&mut self, fd: BorrowedFd<'_>, command: u32, bytes: [u8; abi::ENTRY_BYTES], number: u64) {
+    fn command(&mut self, fd: BorrowedFd<'_>, command: u32, bytes: [u8; abi::ENTRY_BYTES], number: u64) {
         let fd = types::Fd(fd.as_raw_fd());
-        let entry = opcode::UringCmd80::new(fd, command).cmd(bytes).build().user_data(number);
+        self.push(opcode::UringCmd80::new(fd, command).cmd(bytes).build().user_data(number));
+    }
+
+    fn push(&mut self, entry: Entry128) {
         // SAFETY: the entry names no memory, or, in `ask`, a buffer that outlives the command.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("a ring has room for all commands that may be under way");
@@ -43,12 +47,19 @@ impl Ring {
 
     /// Adds a command for the request of a tag to what the next [`Ring::submit`] hands over. It comes back with the tag as its number.
     pub fn stage(&mut self, fd: impl AsFd, command: u32, tag: u16, result: i32) {
-        self.push(fd.as_fd(), command, abi::request(tag, result), tag.into());
+        self.command(fd.as_fd(), command, abi::request(tag, result), tag.into());
     }
 
     /// The same for a command to `/dev/ublk-control`, which comes back as `number`.
     pub fn stage_control(&mut self, fd: impl AsFd, command: u32, control: Control, number: u64) {
-        self.push(fd.as_fd(), command, control.bytes(0, 0), number);
+        self.command(fd.as_fd(), command, control.bytes(0, 0), number);
+    }
+
+    /// Adds to it that `fd` becomes readable, which comes back as `number`.
+    pub fn stage_poll(&mut self, fd: impl AsFd, number: u64) {
+        let fd = types::Fd(fd.as_fd().as_raw_fd());
+        let readable = PollFlags::IN.bits().into();
+        self.push(opcode::PollAdd::new(fd, readable).build().user_data(number).into());
     }
 
     /// Whether commands wait for [`Ring::submit`].
@@ -83,7 +94,7 @@ impl Ring {
         // What the kernel uses comes back when it has said that it is done.
         let place: *mut [u8] = Box::into_raw(Box::from(&*data));
         let address = if data.is_empty() { 0 } else { place.cast::<u8>() as usize as u64 };
-        self.push(fd.as_fd(), command, control.bytes(address, data.len() as u16), ASKED);
+        self.command(fd.as_fd(), command, control.bytes(address, data.len() as u16), ASKED);
         let result = loop {
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}

@@ -6,15 +6,18 @@
 //!
 //! *Data* are copied (`UBLK_F_USER_COPY`): a write's are read from `/dev/ublkcN`, a read's are written to it, at a place for each tag.
 //!
-//! *Waiting.* The start of a device reads the table of partitions from it, and the stop of one lets file systems write what they hold. Both
-//! commands are under way beside requests, which must be served meanwhile ([`Port::take`] says when they have ended). `DEL_DEV` waits until
-//! `/dev/ublkcN` is closed and not mapped any more.
+//! *Waiting.* The start of a device reads the table of partitions from it, and the stop of one waits for what is under way. Both
+//! commands are under way beside requests, which must be served meanwhile ([`Port::take`] says when they have ended).
+//!
+//! *The end.* From the stop on the driver fails all requests of a device that another server may take over. So file systems are asked before to write what
+//! they hold ([`WriteBack`]). A device that is mounted or open is taken away all the same; its number is free when nobody uses it any more.
 //!
 //! *Death.* A device outlives its server (`UBLK_F_USER_RECOVERY`). Its requests wait until another server takes it over, which is asked again for
 //! those that the dead one had not answered. A server knows its own devices by a mark.
 
 pub mod abi;
 mod kernel;
+mod write_back;
 
 use abi::{Control, Descriptor, Info, Params};
 use kernel::{Descriptors, Ring};
@@ -26,6 +29,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
+use write_back::WriteBack;
 
 /// Requests of a device that may be under way.
 pub(crate) const DEPTH: u16 = 128;
@@ -42,11 +46,14 @@ const OURS: u64 = 0x4E61_6E64;
 /// How often, and how long each time, a device is asked again whose dead server is not gone yet.
 const TRIES: u32 = 200;
 const BETWEEN: Duration = Duration::from_millis(50);
+/// How often one that is taken away and still used. Its server has just let go of it, or it is mounted.
+const TRIES_WHILE_USED: u32 = 60;
 /// The driver's door.
 const CONTROL: &str = "/dev/ublk-control";
 /// Numbers of commands that are not for a request.
 const STARTED: u64 = 1 << 32;
 const STOPPED: u64 = 2 << 32;
+const WRITTEN: u64 = 3 << 32;
 
 /// Which number a block device gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,6 +123,26 @@ pub enum UblkError {
         was: String,
         /// What the export has.
         is: String,
+    },
+    /// The number is of a device that was taken away while somebody used it.
+    #[error(
+        "/dev/ublkb{number} was taken away while it was mounted or open, and its number is not free before that ends; unmount it, or give another \
+         number (--ublk ID)"
+    )]
+    StillUsed {
+        /// The number.
+        number: u32,
+    },
+    /// File systems could not be asked to write what they hold.
+    #[error(
+        "{path} is taken away, and what a file system on it held may be lost: `blockdev --flushbufs`: {why}; unmount it before the end, and see \
+         that util-linux is installed"
+    )]
+    NotWritten {
+        /// The device.
+        path: String,
+        /// What is wrong.
+        why: String,
     },
     /// Blocks that a block device cannot have.
     #[error(
@@ -214,7 +241,7 @@ pub(crate) trait Port {
     /// Asks for requests, and has the device made.
     fn start(&mut self);
 
-    /// Has the device taken away.
+    /// Has what file systems on it hold written, and then the device taken away.
     fn stop(&mut self);
 
     /// What the kernel has said since.
@@ -238,10 +265,10 @@ pub(crate) trait Port {
     /// Hands over what was asked and answered. False: it must be called again.
     fn submit(&mut self) -> bool;
 
-    /// Takes a device away that is stopped, or was never started.
+    /// Has the kernel forget a device that is stopped, or was never started.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// What the kernel says, or why file systems on it were not asked to write what they hold.
     fn delete(self: Box<Self>) -> Result<(), UblkError>;
 }
 
@@ -299,6 +326,20 @@ impl Driver {
         Ok(ring.ask(&self.file, command, control, data))
     }
 
+    /// Has the kernel forget a device that is stopped, or was never started. Nobody in this process has it open.
+    fn delete(&self, number: u32) -> Result<(), UblkError> {
+        let control = Control { device: number, data: 0 };
+        let mut deleted = self.ask(abi::DEL_DEV_ASYNC, control, &mut [])?;
+        if deleted.is_err() {
+            // Linux before 6.9 does not know it, and older ones say so in other words. This one waits for who uses the device.
+            deleted = self.ask(abi::DEL_DEV, control, &mut [])?;
+        }
+        match deleted {
+            Ok(()) | Err(Errno::NODEV) => Ok(()), // gone already is what was wanted
+            Err(errno) => Err(refused(number, "deleting it", errno)),
+        }
+    }
+
     /// What a device is, if there is one.
     fn info(&self, number: u32) -> Result<Option<Info>, UblkError> {
         let mut bytes = [0; abi::INFO_BYTES];
@@ -322,6 +363,9 @@ pub(crate) struct Device {
     /// It is taken over from a dead server.
     is_taken_over: bool,
     ring: Ring,
+    /// File systems on it write what they hold, before it is stopped; and why they were not asked to.
+    writing: Option<WriteBack>,
+    unwritten: Option<String>,
     /// `/dev/ublkcN`, and what is mapped of it. It is unmapped first.
     descriptors: Descriptors,
     file: OwnedFd,
@@ -373,27 +417,29 @@ impl Device {
         };
         let opened = Device::attach(driver, info, is_taken_over, &params, wake);
         if opened.is_err() && !is_taken_over {
-            // It is the first failure that counts.
-            let _ = driver.ask(abi::DEL_DEV, Control { device: info.number, data: 0 }, &mut []);
+            let _ = driver.delete(info.number); // it is the first failure that counts
         }
         opened
     }
 
-    /// The device of this number that a dead server of the export has left. One that never started, or was stopped, is taken away.
+    /// The device of this number that a dead server of the export has left. One that never started, or was stopped, is taken away, and one that is
+    /// taken away already is waited for.
     fn left(driver: &Driver, number: u32, shape: &Shape, params: &Params) -> Result<Option<Info>, UblkError> {
         let not_ours = || Err(UblkError::NotOurs { number, export: shape.export.clone() });
-        for _ in 0..TRIES {
+        for tries in 0..TRIES {
             let Some(info) = driver.info(number)? else { return Ok(None) };
             let control = Control { device: number, data: 0 };
+            let is_gone = !Path::new(&requests_of(number)).exists();
             match info.state {
+                abi::state::DEAD if is_gone && tries >= TRIES_WHILE_USED => {
+                    return Err(UblkError::StillUsed { number });
+                }
+                abi::state::DEAD if is_gone => {} // its last user may be about to let go
                 abi::state::DEAD if info.mark != shape.mark() => return not_ours(),
                 abi::state::DEAD => {
                     // Whoever is about to start it has it open, and only one can.
                     drop(open_requests(number)?);
-                    driver
-                        .ask(abi::DEL_DEV, control, &mut [])?
-                        .map_err(|errno| refused(number, "deleting it", errno))?;
-                    return Ok(None);
+                    driver.delete(number)?;
                 }
                 abi::state::QUIESCED => {
                     if info.mark != shape.mark() || info.queues != 1 || info.features & NEEDED != NEEDED {
@@ -460,7 +506,7 @@ impl Device {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
             refused(number, "mapping its requests", errno)
         })?;
-        // A command for each request, and two for the device.
+        // A command for each request, and one or two for the device.
         let entries = (u32::from(info.depth) + 2).next_power_of_two();
         let ring = Ring::new(entries, Some(wake)).map_err(|error| UblkError::NoRing { error })?;
         Ok(Device {
@@ -469,6 +515,8 @@ impl Device {
             depth: info.depth,
             is_taken_over,
             ring,
+            writing: None,
+            unwritten: None,
             descriptors,
             file,
         })
@@ -495,8 +543,13 @@ impl Device {
     }
 }
 
+/// Where a server finds the requests of a device.
+fn requests_of(number: u32) -> String {
+    format!("/dev/ublkc{number}")
+}
+
 fn open_requests(number: u32) -> Result<OwnedFd, UblkError> {
-    let path = format!("/dev/ublkc{number}");
+    let path = requests_of(number);
     open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| UblkError::Refused { what: format!("{path} cannot be opened"), errno })
 }
@@ -521,7 +574,16 @@ impl Port for Device {
     }
 
     fn stop(&mut self) {
-        self.stage_control(abi::STOP_DEV, 0, STOPPED);
+        match WriteBack::start(&self.path()) {
+            Ok(writing) => {
+                self.ring.stage_poll(writing.end(), WRITTEN);
+                self.writing = Some(writing);
+            }
+            Err(error) => {
+                self.unwritten = Some(error.to_string());
+                self.stage_control(abi::STOP_DEV, 0, STOPPED);
+            }
+        }
     }
 
     fn take(&mut self) -> Option<Said> {
@@ -531,6 +593,11 @@ impl Port for Device {
         Some(match number {
             STARTED => Said::Started(result_of(result)),
             STOPPED => Said::Stopped,
+            WRITTEN => {
+                self.unwritten = self.writing.take().and_then(WriteBack::failure);
+                self.stage_control(abi::STOP_DEV, 0, STOPPED);
+                return self.take();
+            }
             tag if result == 0 => Said::Request(tag as u16, self.descriptors.read(tag as u16)),
             _ => Said::Left,
         })
@@ -555,12 +622,11 @@ impl Port for Device {
     }
 
     fn delete(self: Box<Self>) -> Result<(), UblkError> {
-        let Device { driver, number, descriptors, file, ring, .. } = *self;
+        let path = self.path();
+        let Device { driver, number, descriptors, file, ring, unwritten, .. } = *self;
         drop((descriptors, ring, file));
-        match driver.ask(abi::DEL_DEV, Control { device: number, data: 0 }, &mut [])? {
-            Ok(()) | Err(Errno::NODEV) => Ok(()), // gone already is what was wanted
-            Err(errno) => Err(refused(number, "deleting it", errno)),
-        }
+        driver.delete(number)?;
+        unwritten.map_or(Ok(()), |why| Err(UblkError::NotWritten { path, why }))
     }
 }
 

@@ -3,6 +3,17 @@
 /// Of a `fault`: a cache that keeps what it was given until a flush.
 pub const CACHE: &str = "cache = { size = \"16 MiB\", destage_interval = \"1 h\" }";
 
+/// A file called as its device is, behind `fault` with these options, or bare without any.
+pub fn member(name: &str, size: u64, fault: &str) -> String {
+    let file =
+        |leaf: &str| format!("[device.{leaf}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {size}\n");
+    if fault.is_empty() {
+        return file(name);
+    }
+    let leaf = format!("{name}-file");
+    format!("[device.{name}]\nkind = \"fault\"\nbelow = \"{leaf}\"\n{fault}\n{}", file(&leaf))
+}
+
 /// A small flash drive of pages of 4 KiB.
 pub fn ssd(name: &str, more: &str) -> String {
     format!(
