@@ -235,8 +235,8 @@ impl Store {
                 self.shares[share].living -= 1;
                 self.shared -= 1;
                 self.look_at(share);
-                self.keep_within_bound(pool);
             }
+            self.keep_within_bound(pool);
         }
     }
 }
