@@ -31,7 +31,7 @@ mod write_back;
 
 use crate::destage::{Destage, Wrote};
 use crate::list::{Chain, List};
-use crate::map::{Hashed, LineMap};
+use crate::map::{LineMap, Rows};
 use crate::prefetch::Range;
 use nandu_base::{Report, ReqId, Span, TenantId, TimerKey, Violation};
 
@@ -118,13 +118,13 @@ pub struct Buffer {
     /// Most blocks of one destage, and whether blocks beside a unit go with it.
     longest: u64,
     merges: bool,
-    map: Hashed,
+    map: Rows,
     dirty: Vec<Dirty>,
     free: Vec<u32>,
     /// Dirty blocks by age, the oldest first.
     ages: Chain,
     by_age: List,
-    units_by_number: Hashed,
+    units_by_number: Rows,
     units: Vec<Unit>,
     free_units: Vec<u32>,
     /// Of each unit, dirty blocks that are not on their way.
@@ -158,12 +158,12 @@ impl Buffer {
             after,
             depth,
             policy,
-            map: Hashed::new(64),
+            map: Rows::new(64),
             dirty: Vec::new(),
             free: Vec::new(),
             ages: Chain::new(room),
             by_age: List::default(),
-            units_by_number: Hashed::new(64),
+            units_by_number: Rows::new(64),
             units: vec![Unit::default(); room],
             free_units: (0..room as u32).rev().collect(),
             waiting: vec![0; room],

@@ -11,7 +11,7 @@
 //! A read is answered by one copy, for its payload is the place where its data goes.
 
 use super::slots::Slots;
-use crate::map::{Hashed, LineMap};
+use crate::map::{LineMap, Rows};
 use nandu_base::{ByteLen, Content, Payload, PayloadPool};
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ struct Share {
 #[derive(Debug)]
 pub(super) struct Store {
     block: ByteLen,
-    map: Hashed,
+    map: Rows,
     entries: Vec<Entry>,
     free: Vec<u32>,
     shares: Slots<Share>,
@@ -60,7 +60,7 @@ impl Store {
     pub fn new(block: u64) -> Store {
         Store {
             block: ByteLen(block),
-            map: Hashed::new(0),
+            map: Rows::new(0),
             entries: Vec::new(),
             free: Vec::new(),
             shares: Slots::default(),
