@@ -5,7 +5,7 @@
 //! reserved before it starts.
 
 use super::{Cache, Tag};
-use crate::map::{LineMap, Rows};
+use crate::map::{Hashed, LineMap};
 use crate::prefetch::Range;
 use crate::replacement::{Arrival, Cause, Recall};
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, Flags, Op, ReqId, Step, TenantId};
@@ -73,7 +73,7 @@ impl Fill {
     }
 
     /// Nothing of it must be kept.
-    pub fn spoil_all(&mut self, flying: &mut Rows) {
+    pub fn spoil_all(&mut self, flying: &mut Hashed) {
         let mut left = self.wanted & !self.spoiled;
         self.spoiled |= left;
         while left != 0 {

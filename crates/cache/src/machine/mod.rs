@@ -29,7 +29,7 @@ mod store;
 pub use config::{CacheConfig, IndexConfig};
 
 use crate::directory::{Directory, LINE_MAX};
-use crate::map::{AnyMap, LineMap, Rows};
+use crate::map::{AnyMap, Hashed, LineMap};
 use crate::prefetch::{Prefetch, Range};
 use crate::replacement::Replacement;
 pub(crate) use buffer::Buffer;
@@ -186,7 +186,7 @@ struct Cache {
     store: Store,
     buffer: Option<Buffer>,
     /// Blocks on their way, and the fill that brings each.
-    flying: Rows,
+    flying: Hashed,
     fills: Slots<Fill>,
     ahead_under_way: u32,
     reads: Slots<Waiting>,
@@ -196,7 +196,7 @@ struct Cache {
     /// Whether the read at hand begins there.
     sequential: bool,
     /// Blocks of changes under way.
-    changing: Rows,
+    changing: Hashed,
     wide: Vec<Wide>,
     /// Long changes and losses so far: a change that sees this move does not know what the device holds.
     upheavals: u64,
@@ -232,14 +232,14 @@ impl Cache {
             prefetch,
             store: Store::new(block),
             buffer,
-            flying: Rows::new(64),
+            flying: Hashed::new(64),
             fills: Slots::default(),
             ahead_under_way: 0,
             reads: Slots::default(),
             changes: Slots::default(),
             last_end: u64::MAX,
             sequential: false,
-            changing: Rows::new(64),
+            changing: Hashed::new(64),
             wide: Vec::new(),
             upheavals: 0,
             missing: Vec::new(),
