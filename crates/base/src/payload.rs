@@ -17,7 +17,7 @@ mod content;
 mod tests;
 mod xor;
 
-use crate::bytebuf::{ByteBuf, ByteRegion};
+use crate::bytebuf::{ALIGN, ByteBuf, ByteRegion};
 use crate::units::{ByteLen, SECTOR};
 use std::sync::Arc;
 
@@ -158,14 +158,25 @@ pub struct PayloadPool {
     content: Content,
     buffers: Vec<Buffer>,
     free_stamps: Vec<u32>,
-    free_bytes: Vec<u32>,
+    /// Free buffers of bytes, by classes of size: who looks for a long one does not pass all the short ones.
+    free_bytes: [Vec<u32>; CLASSES],
+    /// Numbers of buffers without memory.
+    vacant: Vec<u32>,
     /// Bytes in the buffers of `free_bytes`.
     idle: usize,
     living: usize,
 }
 
-/// Free buffers that are looked at for one that fits.
+/// Classes of size: buffers from [`ALIGN`] bytes on, from twice as many on, and so forth.
+const CLASSES: usize = 20;
+
+/// Free buffers of a class that are looked at for one that fits.
 const LOOK_AT: usize = 16;
+
+/// The class of a buffer of `bytes` bytes.
+fn class_of(bytes: usize) -> usize {
+    ((bytes / ALIGN).max(1).ilog2() as usize).min(CLASSES - 1)
+}
 
 impl PayloadPool {
     /// Bytes of unused buffers that are kept for the next request. A server's memory is bounded by this and by what its
@@ -178,7 +189,8 @@ impl PayloadPool {
             content,
             buffers: Vec::new(),
             free_stamps: Vec::new(),
-            free_bytes: Vec::new(),
+            free_bytes: Default::default(),
+            vacant: Vec::new(),
             idle: 0,
             living: 0,
         }
@@ -216,10 +228,12 @@ impl PayloadPool {
         }
     }
 
-    /// As [`PayloadPool::allocate_unfilled`], in a buffer no longer than `len`: for data that is kept for long.
+    /// As [`PayloadPool::allocate_unfilled`], in a buffer no longer than it must be: for data that is kept for long.
     pub fn allocate_snug(&mut self, len: ByteLen) -> Payload {
         match self.content {
-            Content::Bytes => self.allocate_within(len, len.0 as usize, Kind::Bytes),
+            Content::Bytes => {
+                self.allocate_within(len, (len.0 as usize).next_multiple_of(ALIGN), Kind::Bytes)
+            }
             Content::Nothing | Content::Stamps => self.allocate(len),
         }
     }
@@ -263,10 +277,10 @@ impl PayloadPool {
         self.living += 1;
         let wanted = len.0 as usize;
         let buffer = self.recycle(wanted, most).unwrap_or_else(|| {
+            self.make_room(wanted);
             let store = Store::Bytes(Arc::new(ByteBuf::zeroed(wanted)));
-            match self.free_bytes.pop() {
+            match self.vacant.pop() {
                 Some(index) => {
-                    self.idle -= self.size(index);
                     self.buffers[index as usize].store = store;
                     index
                 }
@@ -279,15 +293,35 @@ impl PayloadPool {
 
     /// A free buffer that is large enough, not larger than `most`, and that no worker thread still holds.
     fn recycle(&mut self, wanted: usize, most: usize) -> Option<u32> {
-        let start = self.free_bytes.len().saturating_sub(LOOK_AT);
         let fits = |index: u32| match &self.buffers[index as usize].store {
             Store::Bytes(bytes) => (wanted..=most).contains(&bytes.len()) && Arc::strong_count(bytes) == 1,
             Store::Stamps(_) => false,
         };
-        let position = start + self.free_bytes[start..].iter().rposition(|&index| fits(index))?;
-        let index = self.free_bytes.swap_remove(position);
-        self.idle -= self.size(index);
-        Some(index)
+        for free in &mut self.free_bytes[class_of(wanted)..=class_of(most)] {
+            let start = free.len().saturating_sub(LOOK_AT);
+            if let Some(position) = free[start..].iter().rposition(|&index| fits(index)) {
+                let index = free.swap_remove(start + position);
+                self.idle -= self.size(index);
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Gives free buffers back until one of `wanted` bytes may be free too, those of the class first that has most of the memory.
+    fn make_room(&mut self, wanted: usize) {
+        while self.idle > 0 && self.idle + wanted > PayloadPool::IDLE_MAX {
+            let most = (0..CLASSES).max_by_key(|&class| self.free_bytes[class].len() << class);
+            let Some(index) = most.and_then(|class| self.free_bytes[class].pop()) else { return };
+            self.idle -= self.size(index);
+            self.vacate(index);
+        }
+    }
+
+    /// Buffer `index`, which nobody holds, gives its memory back.
+    fn vacate(&mut self, index: u32) {
+        self.buffers[index as usize].store = Store::Stamps(StampBuf::default());
+        self.vacant.push(index);
     }
 
     fn size(&self, buffer: u32) -> usize {
@@ -324,14 +358,12 @@ impl PayloadPool {
         buffer.holders -= 1;
         if buffer.holders == 0 {
             self.living -= 1;
-            match &mut buffer.store {
+            match &buffer.store {
                 Store::Stamps(_) => self.free_stamps.push(index),
+                Store::Bytes(bytes) if self.idle + bytes.len() > PayloadPool::IDLE_MAX => self.vacate(index),
                 Store::Bytes(bytes) => {
-                    if self.idle + bytes.len() > PayloadPool::IDLE_MAX {
-                        *bytes = Arc::new(ByteBuf::zeroed(0));
-                    }
                     self.idle += bytes.len();
-                    self.free_bytes.push(index);
+                    self.free_bytes[class_of(bytes.len())].push(index);
                 }
             }
         }

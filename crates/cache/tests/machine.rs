@@ -198,6 +198,28 @@ fn blocks_share_the_buffer_of_their_fill_until_most_of_it_has_gone() {
     }
 }
 
+/// Dirty and clean blocks stay in the buffer of the write that brought them until the last of them leaves.
+#[test]
+fn blocks_that_leave_in_the_order_in_which_they_came_are_not_moved() {
+    let kinds = [
+        ("{ kind = \"writethrough\" }", 64),
+        ("{ kind = \"writeback\", dirty_expire = \"1 ms\" }", 48), // and 16 dirty ones
+    ];
+    for (write, kept) in kinds {
+        let mut bed = bed(&format!("write = {write}\nreplacement = {{ kind = \"lru\" }}"));
+        for first in (0..512).step_by(16) {
+            bed.go(Op::Write, first * BLOCK, 16 * BLOCK);
+            bed.pass(Span::from_ms(5));
+            let f = figures(&mut bed);
+            assert!(f["data_bytes"] <= 2 * f["cached_bytes"], "{write}: {f:?}");
+        }
+        bed.go(Op::Write, 512 * BLOCK, 8 * BLOCK);
+        bed.pass(Span::from_ms(5));
+        let f = figures(&mut bed);
+        assert_eq!((f["cached_bytes"], f["data_blocks_moved"]), (kept * BLOCK, 0), "{write}");
+    }
+}
+
 /// A part that is written does not change what others hold of the same buffer.
 #[test]
 fn a_part_that_is_written_leaves_the_rest_of_the_buffer_alone() {

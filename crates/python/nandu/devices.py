@@ -1508,7 +1508,7 @@ class HeteroMirror(Device):
     delay_batch: int | str | None = None
     """Longest write that adjacent ones are joined to. Default 256 KiB; 4 KiB to 16 MiB."""
     delay_depth: int | None = None
-    """Delayed writes in flight at once on a leg. Default: 4, with "fifo" 1; 1 to 256."""
+    """Delayed writes in flight at once on a leg. With "elevator" as many as the leg takes while they are waited for. Default: 4, with "fifo" 1; 1 to 256."""
     delay_order: Literal["fifo", "elevator"] | None = None
     """In which order a delayed leg catches up. Default "elevator"."""
     description: str | None = None

@@ -10,7 +10,9 @@
 //! (W1-5). When both legs are late, both are written directly: one is enough (O1-9). With `write_hedge` a write that its only
 //! direct leg has not taken after its median and the wait limit goes to the delayed leg too, ahead of the queue.
 //!
-//! **Drain** (S1-17 to S1-19). At most `delay_depth` requests at once while there are pieces. The leg is *in step* again
+//! **Drain** (S1-17 to S1-19). At most `delay_depth` requests at once while there are pieces; with `delay_order = "elevator"` as many as
+//! the leg takes while somebody waits for the queue: a client ([`super::hold`]), a close or a takeover, or the bound on the age of what
+//! is exposed, of which half is over. The leg is *in step* again
 //! when its queue is empty, or is below `resume_below` and the last drained request took less than twice the median
 //! (O1-8).
 //!
@@ -24,7 +26,7 @@ use super::op::Part;
 use super::policy::{Ack, Limit};
 use super::quantile::Quantile;
 use super::work::Ready;
-use super::{Mirror, Tag, WAIT, each};
+use super::{Mirror, Phase, Tag, WAIT, each};
 use crate::member::set::Set;
 use nandu_base::{
     ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Ratio, ReqId, Span,
@@ -253,7 +255,7 @@ impl Mirror {
         let op = &mut self.ops[i as usize];
         op.parts.set(leg, Part::Queued);
         let op = *op;
-        self.note_queued(&op);
+        self.note_queued(leg, &op);
         let mut piece = op.piece(i, leg);
         if self.planted.payload_dropped {
             piece.payload = nandu_base::Payload::NONE;
@@ -308,13 +310,25 @@ impl Mirror {
             true => super::lag::Order::Sweep(self.policy.batch),
             false => super::lag::Order::Oldest,
         };
-        while self.lag[leg].draining() < self.policy.depth {
+        while self.lag[leg].draining() < self.policy.depth || self.hurries(leg, cx) {
             let mut changes = std::mem::take(&mut self.changes);
             let took = self.lag[leg].take(order, tries, self.limits.max_io.0, cx.now, &mut changes, cx.pool);
             self.apply(leg, changes, ReqId::NONE, cx);
             let Some(slot) = took else { return };
             self.send_flight(leg, slot, cx);
         }
+    }
+
+    /// Whether somebody waits for the queue of the leg, which takes more than it has under way.
+    fn hurries(&self, leg: usize, cx: &Cx<'_>) -> bool {
+        let own = self.maintenance.leg_queue_depth[leg];
+        let takes = cx.peek.limits(leg as u8).depth.min(if own > 0 { own } else { u32::MAX });
+        if !self.policy.sweep || self.lag[leg].draining() >= takes {
+            return false;
+        }
+        let goes_on = self.phase == Phase::Running && !self.proc.is_solo();
+        let is_old = |since: Instant| cx.now.since(since).0 >= self.policy.exposed_time.0 / 2;
+        !goes_on || self.is_awaited(leg) || self.lag[leg].since().is_some_and(is_old)
     }
 
     fn send_flight(&mut self, leg: usize, slot: u32, cx: &mut Cx<'_>) {

@@ -130,7 +130,7 @@ pub struct HeteroConfig {
     /// In which order a delayed leg catches up.
     #[option(default = DelayOrder::Elevator)]
     pub delay_order: DelayOrder,
-    /// Delayed writes in flight at once on a leg.
+    /// Delayed writes in flight at once on a leg. With "elevator" as many as the leg takes while they are waited for.
     #[option(unset = "4, with \"fifo\" 1", range = 1..=256)]
     pub delay_depth: Option<u32>,
     /// Longest write that adjacent ones are joined to.

@@ -37,8 +37,8 @@ pub enum Spare {
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     stands: [bool; MAX_LEGS],
-    /// Somebody waits for what is in the queue.
-    urgent: bool,
+    /// The newest version in the queue of each leg for which a client waits.
+    urgent: [u64; MAX_LEGS],
     /// A batch is under way: the newest version of it.
     batch: Option<u64>,
     /// The queue was kept when it was looked at last.
@@ -71,10 +71,20 @@ impl Mirror {
             && self.is_whole()
     }
 
-    /// A share of this operation joins the queue of the leg: whether somebody waits for it.
-    pub(super) fn note_queued(&mut self, op: &Operation) {
+    /// A share of this operation joins the queue of the leg: whether its client waits for it.
+    pub(super) fn note_queued(&mut self, leg: usize, op: &Operation) {
         let is_needed = op.flags.has(Flags::FUA) && !self.policy.fast_flush;
-        self.hold.urgent |= is_needed || self.lost.touches(op.start, op.end);
+        if is_needed || self.lost.touches(op.start, op.end) {
+            self.hold.urgent[leg] = op.version;
+        }
+    }
+
+    /// Whether clients wait until the queue of the leg is drained.
+    pub(super) fn is_awaited(&self, leg: usize) -> bool {
+        self.lag[leg].floor() <= self.hold.urgent[leg]
+            || self.has_flush_for(leg)
+            || !self.gated.is_empty()
+            || !self.slot_wait.is_empty()
     }
 
     /// How old a write may become in the queue.
@@ -87,12 +97,7 @@ impl Mirror {
         let is_due = age >= self.oldest()
             || self.exposure.bytes >= self.policy.exposed_bytes / 2
             || self.lag[leg].bytes() >= self.policy.exposed_bytes / 2;
-        let is_awaited = self.hold.urgent
-            || self.has_flush_for(leg)
-            || !self.gated.is_empty()
-            || !self.slot_wait.is_empty()
-            || !self.copy_wait.is_empty();
-        is_awaited || is_due
+        self.is_awaited(leg) || !self.copy_wait.is_empty() || is_due
     }
 
     /// Whether the queue of the leg, which is not empty, is kept for now.
@@ -104,7 +109,7 @@ impl Mirror {
             return false;
         }
         if self.hold.batch.is_some_and(|upto| self.lag[leg].floor() > upto) {
-            (self.hold.batch, self.hold.urgent) = (None, false);
+            self.hold.batch = None;
         }
         let since = self.lag[leg].since().unwrap_or(cx.now);
         let age = cx.now.since(since);
@@ -123,7 +128,7 @@ impl Mirror {
     /// The queue of the leg is empty.
     pub(super) fn end_batch(&mut self, leg: usize) {
         if leg == self.follower() {
-            (self.hold.batch, self.hold.urgent, self.hold.is_on) = (None, false, false);
+            (self.hold.batch, self.hold.is_on) = (None, false);
         }
     }
 

@@ -65,6 +65,8 @@ pub struct Flight {
     pub sent: Instant,
     /// The pieces, in order of address.
     pub pieces: Vec<Piece>,
+    /// The oldest version among them, and when it was issued.
+    pub oldest: (u64, Instant),
     /// Whether it is the client's own request, sent before the client was answered.
     pub direct: bool,
     live: bool,
@@ -79,6 +81,9 @@ pub enum Order {
     Sweep(u64),
 }
 
+/// Places for flights that are kept, with their room, while few are used.
+const PLACES: usize = 16;
+
 /// Changes of the number of pieces of an operation.
 pub type Changes = Vec<(u32, i32)>;
 
@@ -88,7 +93,6 @@ pub struct Lag {
     waiting: BTreeMap<u64, Piece>,
     order: BTreeSet<(u64, u64)>,
     flights: Vec<Flight>,
-    free: Vec<u32>,
     live: u32,
     /// Flights that are not direct.
     draining: u32,
@@ -147,14 +151,14 @@ impl Lag {
     /// The oldest version that the leg lacks; the highest number when it lacks nothing.
     pub fn floor(&self) -> u64 {
         let waiting = self.order.first().map_or(u64::MAX, |&(oldest, _)| oldest);
-        let flying = self.flights().flat_map(|f| &f.pieces).map(|p| p.oldest).min();
+        let flying = self.flights().map(|f| f.oldest.0).min();
         waiting.min(flying.unwrap_or(u64::MAX))
     }
 
     /// When the oldest version that the leg lacks was issued.
     pub fn since(&self) -> Option<Instant> {
         let waiting = self.order.first().map(|(_, start)| self.waiting[start].since);
-        let flying = self.flights().flat_map(|f| &f.pieces).map(|p| p.since).min();
+        let flying = self.flights().map(|f| f.oldest.1).min();
         waiting.into_iter().chain(flying).min()
     }
 
@@ -301,6 +305,7 @@ impl Lag {
                 fua: first.fua,
                 payload,
                 sent: now,
+                oldest: oldest(&pieces),
                 pieces,
                 direct: false,
                 live: true,
@@ -309,14 +314,16 @@ impl Lag {
         Some(slot)
     }
 
+    /// The first place that no flight has.
     fn slot(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
+        let free = self.flights.iter().position(|f| !f.live).unwrap_or_else(|| {
             let (op, payload) = (Op::Write, Payload::NONE);
             let (start, end, fua, direct, live) = (0, 0, false, false, false);
-            let (sent, pieces) = (Instant::ZERO, Vec::new());
-            self.flights.push(Flight { start, end, op, fua, payload, sent, pieces, direct, live });
-            self.flights.len() as u32 - 1
-        })
+            let (sent, oldest, pieces) = (Instant::ZERO, (0, Instant::ZERO), Vec::new());
+            self.flights.push(Flight { start, end, op, fua, payload, sent, oldest, pieces, direct, live });
+            self.flights.len() - 1
+        });
+        free as u32
     }
 
     fn fly(&mut self, slot: u32, flight: Flight) {
@@ -332,9 +339,10 @@ impl Lag {
         let mut pieces = std::mem::take(&mut self.flights[slot as usize].pieces);
         pieces.push(piece);
         let Piece { start, end, op, fua, payload, since, .. } = piece;
+        let (sent, oldest) = (since, (piece.oldest, since));
         self.fly(
             slot,
-            Flight { start, end, op, fua, payload, sent: since, pieces, direct: true, live: true },
+            Flight { start, end, op, fua, payload, sent, oldest, pieces, direct: true, live: true },
         );
     }
 
@@ -426,14 +434,17 @@ impl Lag {
             each(self, piece, pool);
         }
         self.flights[slot as usize].pieces = pieces;
-        self.free.push(slot);
+        // Every look at the flights passes the places that are free.
+        while self.flights.len() > PLACES && self.flights.last().is_some_and(|f| !f.live) {
+            self.flights.pop();
+        }
     }
 
     /// The leg has left: every piece goes, waiting or under way. What is under way comes back as a
     /// straggler that no flight knows.
     pub fn clear(&mut self, gone: &mut Vec<Piece>, pool: &mut PayloadPool) {
         for slot in 0..self.flights.len() as u32 {
-            if self.flights[slot as usize].live {
+            if self.flight(slot).is_some() {
                 self.end_flight(slot, pool, |_, piece, pool| {
                     pool.release(piece.payload);
                     gone.push(piece);
@@ -464,6 +475,12 @@ impl Lag {
             pool.release(piece.payload);
         }
     }
+}
+
+/// The oldest version of some pieces, and when the first of them was issued.
+fn oldest(pieces: &[Piece]) -> (u64, Instant) {
+    let first = (u64::MAX, Instant(u64::MAX));
+    pieces.iter().fold(first, |(oldest, since), p| (oldest.min(p.oldest), since.min(p.since)))
 }
 
 #[cfg(test)]

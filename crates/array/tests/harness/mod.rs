@@ -577,10 +577,15 @@ impl<S: Subject> World<S> {
         }
     }
 
-    pub fn close(&mut self) {
+    pub fn begin_close(&mut self) {
         let top = self.top();
         let graph = self.graph.as_mut().expect("booted");
         graph.close(top, self.now, &mut self.events);
+    }
+
+    pub fn close(&mut self) {
+        self.begin_close();
+        let top = self.top();
         while self.graph().is_open(top) && self.step() {}
         let pending = self.disks.iter().map(|d| d.lock().expect("no panic inside").pending()).sum::<usize>();
         if pending > 0 && !self.is_over() {

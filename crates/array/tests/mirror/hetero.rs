@@ -90,6 +90,61 @@ fn delay_b(w: &mut World) {
     assert_eq!(w.counter("leg_b_is_delayed"), 1);
 }
 
+/// The most writes of data that leg b has under way at once until its queue is empty.
+fn widest(w: &mut World) -> usize {
+    let mut most = w.disk(B).data_under_way();
+    while w.counter("leg_b_queue_bytes") > 0 {
+        assert!(w.step(), "nothing drains the queue");
+        most = most.max(w.disk(B).data_under_way());
+    }
+    most
+}
+
+#[test]
+fn a_queue_goes_as_wide_as_the_leg_takes_while_somebody_waits_for_it() {
+    let mut w = made(slow(|_| ()));
+    delay_b(&mut w);
+    assert!(widest(&mut w) <= 5, "`delay_depth` in the background, and the write that is late");
+
+    let mut w = made(slow(|_| ()));
+    delay_b(&mut w);
+    let f = w.flush();
+    assert!(widest(&mut w) > 8, "a flush waits");
+    w.wait(&[f]);
+    quiet(&mut w);
+
+    let mut w = made(slow(|_| ()));
+    delay_b(&mut w);
+    let a = w.change(Op::Write, 4, 4, true);
+    assert!(widest(&mut w) > 8, "a write that is to be durable waits");
+    w.wait(&[a]);
+    quiet(&mut w);
+
+    let mut w = made(slow(|_| ()));
+    delay_b(&mut w);
+    w.begin_close();
+    assert!(widest(&mut w) > 8, "a stop waits");
+
+    let mut w = made(slow(|h| h.max_exposed_time = Span::from_ms(1)));
+    delay_b(&mut w);
+    assert!(widest(&mut w) > 8, "half of the bound on the age is over");
+    quiet(&mut w);
+
+    let mut setup = slow(|h| h.delay_order = DelayOrder::Elevator);
+    setup.config.common.leg_queue_depth = vec![0, 6];
+    let mut w = made(setup);
+    delay_b(&mut w);
+    w.flush();
+    assert_eq!(widest(&mut w), 6, "what the stack file gives the leg is all that it takes");
+    quiet(&mut w);
+
+    let mut w = made(slow(|h| h.delay_order = DelayOrder::Fifo));
+    delay_b(&mut w);
+    w.flush();
+    assert!(widest(&mut w) <= 2, "the order of the paper is one by one");
+    quiet(&mut w);
+}
+
 #[test]
 fn a_write_that_a_frozen_leg_holds_overtakes_the_queue_of_the_other() {
     let span = |write_hedge| {

@@ -70,3 +70,32 @@ fn releasing_twice_is_caught() {
     pool.release(p);
     pool.release(p);
 }
+
+/// A buffer that was given back is used again, whatever was given back after it.
+#[test]
+fn long_and_short_buffers_do_not_push_each_other_out() {
+    let mut pool = PayloadPool::new(Content::Bytes);
+    let long = ByteLen::kib(256);
+    let first = pool.allocate_unfilled(long);
+    let pages: Vec<Payload> = (0..64).map(|_| pool.allocate_snug(PAGE)).collect();
+    pool.release(first);
+    pages.iter().for_each(|&page| pool.release(page));
+    assert_eq!(pool.allocate_unfilled(long).buffer, first.buffer);
+    let again = pool.allocate_snug(PAGE);
+    assert!(pages.iter().any(|page| page.buffer == again.buffer));
+}
+
+/// What was free makes way for another size.
+#[test]
+fn free_buffers_take_no_more_than_their_bound() {
+    let mut pool = PayloadPool::new(Content::Bytes);
+    let all = PayloadPool::IDLE_MAX as u64 / PAGE.0 + 100;
+    let pages: Vec<Payload> = (0..all).map(|_| pool.allocate_snug(PAGE)).collect();
+    pages.iter().for_each(|&page| pool.release(page));
+    assert_eq!(pool.idle, PayloadPool::IDLE_MAX);
+    let long = ByteLen::mib(1);
+    let first = pool.allocate_unfilled(long);
+    assert_eq!(pool.idle, PayloadPool::IDLE_MAX - long.0 as usize);
+    pool.release(first);
+    assert_eq!(pool.allocate_unfilled(long).buffer, first.buffer);
+}

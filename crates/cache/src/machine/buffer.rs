@@ -1,8 +1,10 @@
-//! Write-back: dirty blocks in a buffer of their own.
+//! Write-back: which blocks are dirty, and when they go below.
 //!
-//! A write of whole blocks is acknowledged when the buffer has them. Reads look here first, so that what the cache or the
-//! device holds of a dirty block does not matter. A block that is *destaged* is copied into a child write; when that ends
-//! well and the block was not written again meanwhile, it is clean and goes to the cache, if it is still in its lists.
+//! A write of whole blocks is acknowledged when the buffer has them. Reads look here first, so that what the device holds of a dirty
+//! block does not matter. The data are in the one store of the cache ([`super::store`]), where a block has its newest; the buffer says
+//! which of them are dirty. Blocks that are *destaged* go in a child write, from the buffer with which they came when one has them all,
+//! else copied together. When it ends well and a block was not written again meanwhile, that block is clean, and stays as long as it is in
+//! the lists of the cache.
 //! One write of a block is under way at a time. A destage that fails leaves its blocks dirty; what waited for it fails,
 //! and it is tried again when something waits for it next, or in time. A device that refuses is asked again only when
 //! somebody waits for a block or something comes from outside: a request, the timer, the end, a destage that ends well. So
@@ -29,9 +31,9 @@ mod write_back;
 
 use crate::destage::{Destage, Wrote};
 use crate::list::{Chain, List};
-use crate::map::{Hashed, LineMap};
+use crate::map::{LineMap, Rows};
 use crate::prefetch::Range;
-use nandu_base::{ByteLen, Payload, PayloadPool, Report, ReqId, Span, TenantId, TimerKey, Violation};
+use nandu_base::{Report, ReqId, Span, TenantId, TimerKey, Violation};
 
 /// Failed destages after which a close gives up. Between them it waits, from 1 ms, each time twice as long: 4 s in all.
 const CLOSE_TRIES: u32 = 12;
@@ -42,7 +44,6 @@ const DESTAGE: TimerKey = TimerKey(0);
 struct Dirty {
     block: u64,
     unit: u32,
-    data: Payload,
     /// The newest write.
     version: u64,
     /// The oldest acknowledged write that is not below.
@@ -117,13 +118,13 @@ pub struct Buffer {
     /// Most blocks of one destage, and whether blocks beside a unit go with it.
     longest: u64,
     merges: bool,
-    map: Hashed,
+    map: Rows,
     dirty: Vec<Dirty>,
     free: Vec<u32>,
     /// Dirty blocks by age, the oldest first.
     ages: Chain,
     by_age: List,
-    units_by_number: Hashed,
+    units_by_number: Rows,
     units: Vec<Unit>,
     free_units: Vec<u32>,
     /// Of each unit, dirty blocks that are not on their way.
@@ -133,6 +134,8 @@ pub struct Buffer {
     flushes: Vec<Flush>,
     /// Writes up to this are to go below because they are old.
     due: u64,
+    /// No block with a write up to this one that is not below is ready: those that are written later have later ones.
+    none_upto: u64,
     /// The newest write when the timer was set.
     timed: Option<u64>,
     closing: Option<u32>,
@@ -155,12 +158,12 @@ impl Buffer {
             after,
             depth,
             policy,
-            map: Hashed::new(64),
+            map: Rows::new(64),
             dirty: Vec::new(),
             free: Vec::new(),
             ages: Chain::new(room),
             by_age: List::default(),
-            units_by_number: Hashed::new(64),
+            units_by_number: Rows::new(64),
             units: vec![Unit::default(); room],
             free_units: (0..room as u32).rev().collect(),
             waiting: vec![0; room],
@@ -168,6 +171,7 @@ impl Buffer {
             flights: Default::default(),
             flushes: Vec::new(),
             due: 0,
+            none_upto: 0,
             timed: None,
             closing: None,
             refused: false,
@@ -190,7 +194,8 @@ impl Buffer {
         self.padding.is_some_and(|p| p.fill == Some(fill))
     }
 
-    fn len(&self) -> usize {
+    /// Dirty blocks.
+    pub(super) fn len(&self) -> usize {
         self.map.len()
     }
 
@@ -198,15 +203,6 @@ impl Buffer {
     #[inline]
     pub(super) fn holds(&self, block: u64) -> bool {
         !self.map.is_empty() && self.map.get(block).is_some()
-    }
-
-    /// The data of a dirty block.
-    #[inline]
-    pub(super) fn get(&self, block: u64) -> Option<Payload> {
-        if self.map.is_empty() {
-            return None;
-        }
-        self.map.get(block).map(|at| self.dirty[at as usize].data)
     }
 
     /// Dirty blocks among `blocks`.
@@ -224,36 +220,46 @@ impl Buffer {
         (blocks.first..blocks.end).filter(|&block| self.map.get(block).is_some()).count() as u64
     }
 
+    /// The unit of a block that is not dirty, and whether it has no other.
     fn unit_of(&mut self, block: u64) -> (u32, bool) {
         let number = block >> self.unit_bits;
-        if let Some(unit) = self.units_by_number.get(number) {
+        if self.has_numbers()
+            && let Some(unit) = self.units_by_number.get(number)
+        {
             return (unit, false);
         }
         let unit = self.free_units.pop().expect("as many units as dirty blocks");
         self.units[unit as usize] = Unit { number, dirty: 0, next: number << self.unit_bits };
-        self.units_by_number.insert(number, unit);
+        if self.has_numbers() {
+            self.units_by_number.insert(number, unit);
+        }
         (unit, true)
     }
 
-    /// Block `block` is written with `data`, of which this buffer becomes one more holder of a copy.
-    fn put(&mut self, block: u64, data: Payload, len: ByteLen, cause: TenantId, pool: &mut PayloadPool) {
+    /// Whether units are looked up by number. One of a single block is found by its block.
+    fn has_numbers(&self) -> bool {
+        self.unit_bits > 0
+    }
+
+    /// Block `block` is written.
+    fn put(&mut self, block: u64, cause: TenantId) {
         let version = self.seq;
         let (unit, new_unit) = match self.map.get(block) {
-            Some(at) => (self.dirty[at as usize].unit, false),
-            None => self.unit_of(block),
-        };
-        match self.map.get(block) {
             Some(at) => {
                 let dirty = &mut self.dirty[at as usize];
                 if dirty.flying {
                     dirty.after.get_or_insert(version);
                 }
                 (dirty.version, dirty.cause) = (version, cause);
-                pool.copy(data, dirty.data, len);
                 self.tally.rewritten += 1;
+                (dirty.unit, false)
             }
-            None => self.enter(block, unit, data, len, cause, pool),
-        }
+            None => {
+                let (unit, new) = self.unit_of(block);
+                self.enter(block, unit, cause);
+                (unit, new)
+            }
+        };
         self.tally.buffered += 1;
         let unit_end = (self.units[unit as usize].number + 1) << self.unit_bits;
         let in_unit = &mut self.units[unit as usize];
@@ -263,20 +269,10 @@ impl Buffer {
     }
 
     /// Block `block`, which was not dirty, is from now on.
-    fn enter(
-        &mut self,
-        block: u64,
-        unit: u32,
-        data: Payload,
-        len: ByteLen,
-        cause: TenantId,
-        pool: &mut PayloadPool,
-    ) {
+    fn enter(&mut self, block: u64, unit: u32, cause: TenantId) {
         let version = self.seq;
-        let copy = if data.is_none() { Payload::NONE } else { pool.allocate_snug(len) };
-        pool.copy(data, copy, len);
         let (since, after, flying) = (version, None, false);
-        let dirty = Dirty { block, unit, data: copy, version, since, after, flying, cause };
+        let dirty = Dirty { block, unit, version, since, after, flying, cause };
         let at = match self.free.pop() {
             Some(at) => {
                 self.dirty[at as usize] = dirty;
@@ -319,7 +315,7 @@ impl Buffer {
         let ready = |at: u32| !self.dirty[at as usize].flying;
         let upto = self.flushes.iter().map(|f| f.upto).max().unwrap_or(0).max(self.due);
         let closing = self.closing.is_some_and(|tries| tries < CLOSE_TRIES);
-        if upto > 0 || closing {
+        if upto > self.none_upto || closing {
             // Oldest first; those on their way stand among them, at most as many as are under way.
             let wanted = |at: u32| closing || self.dirty[at as usize].since <= upto;
             let oldest = self.by_age.iter(&self.ages).find(|&at| ready(at) && wanted(at));
@@ -327,6 +323,7 @@ impl Buffer {
                 let hurried = closing || !self.flushes.is_empty();
                 return Some(Next { unit: self.dirty[at as usize].unit, hurried });
             }
+            self.none_upto = upto;
         }
         if 2 * self.len() > self.room && self.closing.is_none() {
             return self.policy.victim(&self.waiting).map(|unit| Next { unit, hurried: false });
@@ -376,8 +373,8 @@ impl Buffer {
         }
     }
 
-    /// Block `block` of version `version` is below. Its data, when it is clean now.
-    fn landed(&mut self, block: u64, version: u64) -> Option<Payload> {
+    /// Block `block` of version `version` is below. Whether it is clean now.
+    fn landed(&mut self, block: u64, version: u64) -> bool {
         let at = self.map.get(block).expect("a block that is destaged is dirty");
         let dirty = self.dirty[at as usize];
         if dirty.version > version {
@@ -387,14 +384,16 @@ impl Buffer {
             (dirty.since, dirty.after, dirty.flying) = (since, None, false);
             self.by_age.renew(&mut self.ages, at);
             self.waiting[dirty.unit as usize] += 1;
-            return None;
+            self.none_upto = 0;
+            return false;
         }
         self.count_off(dirty.since, None);
-        Some(self.leaves(at))
+        self.leaves(at);
+        true
     }
 
-    /// What is at `at` is dirty no more; its data.
-    fn leaves(&mut self, at: u32) -> Payload {
+    /// What is at `at` is dirty no more.
+    fn leaves(&mut self, at: u32) {
         let dirty = self.dirty[at as usize];
         self.by_age.remove(&mut self.ages, at);
         self.map.remove(dirty.block);
@@ -402,11 +401,13 @@ impl Buffer {
         let unit = &mut self.units[dirty.unit as usize];
         unit.dirty -= 1;
         if unit.dirty == 0 {
-            self.units_by_number.remove(unit.number);
+            let number = unit.number;
+            if self.has_numbers() {
+                self.units_by_number.remove(number);
+            }
             self.free_units.push(dirty.unit);
             self.policy.gone(dirty.unit);
         }
-        dirty.data
     }
 
     /// Block `block` could not be destaged.
@@ -415,16 +416,16 @@ impl Buffer {
         let dirty = &mut self.dirty[at as usize];
         (dirty.flying, dirty.after) = (false, None);
         self.waiting[dirty.unit as usize] += 1;
+        self.none_upto = 0;
     }
 
     /// Gives up what could not be destaged.
-    fn clear(&mut self, pool: &mut PayloadPool) {
+    fn clear(&mut self) {
         loop {
             let Some(at) = self.by_age.iter(&self.ages).next() else { return };
             let dirty = self.dirty[at as usize];
             self.waiting[dirty.unit as usize] -= u32::from(!dirty.flying);
-            let data = self.leaves(at);
-            pool.release(data);
+            self.leaves(at);
         }
     }
 

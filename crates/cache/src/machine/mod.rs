@@ -9,8 +9,8 @@
 //! fills of them are not kept, reads of them go below. When it has ended well and no other change met it there, the cache
 //! holds the new data; else it forgets the blocks. So memory never holds what the device may not have.
 //!
-//! With write-back, whole blocks that are written stay in a buffer of their own, bounded, and are acknowledged at once
-//! ([`buffer`]). Reads look there first. Everything else about them is as above when they are destaged.
+//! With write-back, whole blocks that are written are dirty, so many at most, and are acknowledged at once ([`buffer`]). Reads
+//! find them whatever the lists hold. Everything else about them is as above when they are destaged.
 //!
 //! A device that is lost takes back what it had not made durable, so the cache forgets everything clean then.
 //!
@@ -266,15 +266,18 @@ impl Cache {
         (ByteLen(from - offset), ByteLen(from - start), ByteLen(to - from))
     }
 
-    /// Forgets the data of blocks that have left.
+    /// Forgets the data of blocks that have left, and are not dirty.
     fn sweep(&mut self, cx: &mut Cx<'_>) {
         let shift = self.directory.shift();
+        let buffer = self.buffer.as_ref();
         let Some(gone) = &mut self.directory.gone else { return };
         for gone in gone.drain(..) {
             let mut left = gone.blocks;
             while left != 0 {
                 let block = (gone.line << shift) + u64::from(left.trailing_zeros());
-                self.store.drop(block, cx.pool);
+                if !buffer.is_some_and(|b| b.holds(block)) {
+                    self.store.drop(block, cx.pool);
+                }
                 if gone.unmet >> left.trailing_zeros() & 1 == 1 {
                     self.prefetch.wasted(block);
                 }
@@ -452,11 +455,12 @@ impl Machine for Cache {
         if flying != reserved {
             return fail(format!("{reserved} blocks are reserved, {flying} are on their way"));
         }
-        if self.directory.gone.is_some() && self.store.len() as u64 > used {
-            return fail(format!("{} blocks have data, {used} are here", self.store.len()));
+        let most = used + self.buffer.as_ref().map_or(0, |b| b.len() as u64);
+        if self.directory.gone.is_some() && self.store.len() as u64 > most {
+            return fail(format!("{} blocks have data, {most} are here or dirty", self.store.len()));
         }
-        if self.store.bytes() > 2 * used * self.block {
-            return fail(format!("{} bytes are kept for {used} blocks", self.store.bytes()));
+        if self.store.bytes() > 2 * most * self.block {
+            return fail(format!("{} bytes are kept for {most} blocks", self.store.bytes()));
         }
         self.buffer.as_ref().map_or(Ok(()), Buffer::check)
     }

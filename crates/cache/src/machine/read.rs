@@ -67,15 +67,15 @@ impl Cache {
         end: u64,
         cx: &mut Cx<'_>,
     ) -> bool {
-        let dirty = self.buffer.as_ref().and_then(|b| b.get(block));
-        if dirty.is_none() && found == Found::Absent {
+        let dirty = self.buffer.as_ref().is_some_and(|b| b.holds(block));
+        if !dirty && found == Found::Absent {
             return false;
         }
         let to = cx.requests[id].payload;
         if to.is_none() {
             return true;
         }
-        let data = dirty.or_else(|| self.store.get(block)).expect("I-2: a block in memory has its data");
+        let data = self.store.get(block).expect("I-2: a block in memory has its data");
         let (at, from, len) = self.part(block, offset, end);
         cx.pool.copy(data.slice(from), to.slice(at), len);
         true

@@ -1,15 +1,19 @@
 //! Where the data of blocks is, in runs that store any. In plain simulation there is none.
 //!
 //! Blocks share the buffer with which they came, that of a fill or of a write: nothing is copied when a block comes. Such a
-//! buffer is kept whole as long as any of its blocks is. So that memory stays within twice what the directory counts, blocks
-//! are moved to buffers of their own once they fill less than half of the one they share; a block is moved once at most.
+//! buffer is kept whole as long as any of its blocks is. So that memory stays within twice what the blocks take, blocks that fill less
+//! than half of the one they share are moved to buffers of their own as soon as all buffers together take more than that; a block is
+//! moved once at most. Blocks that leave in the order in which they came are not moved: few buffers are partly used then.
 //! What is kept is never changed: others may hold the same buffer. A block of which a part is written gets a new one.
+//!
+//! Blocks that are dirty are here too ([`super::buffer`]), and count as those that the directory counts.
 //!
 //! A read is answered by one copy, for its payload is the place where its data goes.
 
 use super::slots::Slots;
-use crate::map::{Hashed, LineMap};
+use crate::map::{LineMap, Rows};
 use nandu_base::{ByteLen, Content, Payload, PayloadPool};
+use std::collections::BTreeSet;
 
 /// The data of one block.
 #[derive(Clone, Copy, Debug)]
@@ -39,10 +43,15 @@ struct Share {
 #[derive(Debug)]
 pub(super) struct Store {
     block: ByteLen,
-    map: Hashed,
+    map: Rows,
     entries: Vec<Entry>,
     free: Vec<u32>,
     shares: Slots<Share>,
+    /// Shares of which less than half is used.
+    sparse: BTreeSet<u32>,
+    /// Bytes of all buffers that are shared, and blocks in them.
+    shared_bytes: u64,
+    shared: u64,
     /// Blocks that were moved to buffers of their own.
     moved: u64,
 }
@@ -51,10 +60,13 @@ impl Store {
     pub fn new(block: u64) -> Store {
         Store {
             block: ByteLen(block),
-            map: Hashed::new(0),
+            map: Rows::new(0),
             entries: Vec::new(),
             free: Vec::new(),
             shares: Slots::default(),
+            sparse: BTreeSet::new(),
+            shared_bytes: 0,
+            shared: 0,
             moved: 0,
         }
     }
@@ -66,9 +78,7 @@ impl Store {
 
     /// Bytes of the buffers that are kept.
     pub fn bytes(&self) -> u64 {
-        let shared: u64 = self.shares.iter().map(|s| s.living).sum();
-        let own = (self.map.len() as u64).saturating_sub(shared) * self.block.0;
-        own + self.shares.iter().map(|s| s.bytes).sum::<u64>()
+        (self.map.len() as u64 - self.shared) * self.block.0 + self.shared_bytes
     }
 
     /// Blocks that were moved to buffers of their own.
@@ -96,6 +106,7 @@ impl Store {
         self.drop(block, pool);
         pool.keep(data);
         self.shares[share].living += 1;
+        self.shared += 1;
         self.enter(block, Entry { data, share });
     }
 
@@ -103,7 +114,9 @@ impl Store {
     pub fn end(&mut self, share: Option<u32>, pool: &mut PayloadPool) {
         if let Some(share) = share {
             self.shares[share].open = false;
-            self.settle(share, pool);
+            self.shared_bytes += self.shares[share].bytes;
+            self.look_at(share);
+            self.keep_within_bound(pool);
         }
     }
 
@@ -120,14 +133,33 @@ impl Store {
         }
     }
 
-    /// Gives `share` up when less than half of it is used.
-    fn settle(&mut self, share: u32, pool: &mut PayloadPool) {
-        let Share { first, blocks, living, open, bytes } = self.shares[share];
-        if open || (living > 0 && bytes <= 2 * living * self.block.0) {
+    /// Gives `share` up when none of it is used, and remembers it when less than half is.
+    fn look_at(&mut self, share: u32) {
+        let Share { living, open, bytes, .. } = self.shares[share];
+        if open {
             return;
         }
-        self.shares.take(share);
-        if living > 0 {
+        if living == 0 {
+            self.give_up(share);
+        } else if bytes > 2 * living * self.block.0 {
+            self.sparse.insert(share);
+        }
+    }
+
+    fn give_up(&mut self, share: u32) -> Share {
+        let gone = self.shares.take(share);
+        self.sparse.remove(&share);
+        self.shared_bytes -= gone.bytes;
+        self.shared -= gone.living;
+        gone
+    }
+
+    /// Moves blocks to buffers of their own while all buffers take more than twice what the blocks take.
+    fn keep_within_bound(&mut self, pool: &mut PayloadPool) {
+        while self.bytes() > 2 * self.map.len() as u64 * self.block.0
+            && let Some(&share) = self.sparse.first()
+        {
+            let Share { first, blocks, .. } = self.give_up(share);
             (first..first + blocks).for_each(|block| self.move_out(block, share, pool));
         }
     }
@@ -145,8 +177,25 @@ impl Store {
         }
     }
 
+    /// The data of the `blocks` blocks from `first` on as one payload, held once by the caller: the part of a buffer that has them all, or a
+    /// copy.
+    pub fn join(&self, first: u64, blocks: u64, pool: &mut PayloadPool) -> Payload {
+        let Some(data) = self.get(first) else { return Payload::NONE };
+        let follows = |at: u64| self.get(first + at) == Some(data.slice(ByteLen(at * self.block.0)));
+        if (1..blocks).all(follows) {
+            pool.keep(data);
+            return data;
+        }
+        let whole = pool.allocate_unfilled(ByteLen(blocks * self.block.0));
+        for at in 0..blocks {
+            let data = self.get(first + at).expect("blocks that are joined have data");
+            pool.copy(data, whole.slice(ByteLen(at * self.block.0)), self.block);
+        }
+        whole
+    }
+
     /// Takes over a buffer of a whole block in place of what was here; the caller gives up its hold.
-    pub fn replace(&mut self, block: u64, buffer: Payload, pool: &mut PayloadPool) {
+    fn replace(&mut self, block: u64, buffer: Payload, pool: &mut PayloadPool) {
         if !buffer.is_none() {
             self.drop(block, pool);
             self.enter(block, Entry { data: buffer, share: OWN });
@@ -184,8 +233,10 @@ impl Store {
             self.free.push(at);
             if share != OWN {
                 self.shares[share].living -= 1;
-                self.settle(share, pool);
+                self.shared -= 1;
+                self.look_at(share);
             }
+            self.keep_within_bound(pool);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::super::Cache;
 use super::Padding;
 use crate::map::LineMap;
 use crate::prefetch::Range;
-use nandu_base::{ByteLen, Cx, Payload};
+use nandu_base::Cx;
 
 impl Cache {
     /// Begins to pad `unit`, which is about to be destaged. True when the destage has to wait.
@@ -29,7 +29,7 @@ impl Cache {
             buffer.padding = Some(Padding { number, fill, cause });
         }
         if fill.is_none() {
-            self.fill_up(cx);
+            self.fill_up();
         }
         fill.is_some()
     }
@@ -40,13 +40,13 @@ impl Cache {
             buffer.refused |= failed;
             buffer.padding.iter_mut().for_each(|padding| padding.fill = None);
         }
-        self.fill_up(cx);
+        self.fill_up();
         self.destage(cx);
         self.close_on(cx);
     }
 
     /// What the cache holds of the unit that is padded, and is not dirty, becomes dirty.
-    fn fill_up(&mut self, cx: &mut Cx<'_>) {
+    fn fill_up(&mut self) {
         let Some(Padding { number, cause, .. }) = self.buffer.as_ref().and_then(|b| b.padding) else {
             return;
         };
@@ -59,8 +59,7 @@ impl Cache {
             let clean = self.directory.holds(block) && !self.is_changing(block);
             let Some(buffer) = &mut self.buffer else { return };
             if clean && !buffer.holds(block) && buffer.len() < buffer.room {
-                let data = self.store.get(block).unwrap_or(Payload::NONE);
-                buffer.enter(block, unit, data, ByteLen(self.block), cause, cx.pool);
+                buffer.enter(block, unit, cause);
                 buffer.tally.padded += 1;
             }
         }

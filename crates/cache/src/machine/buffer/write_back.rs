@@ -28,15 +28,20 @@ impl Cache {
         if let Some(buffer) = &mut self.buffer {
             buffer.seq += 1;
         }
+        let share = self.store.begin(blocks.first, blocks.end - blocks.first, payload, cx.pool);
         for block in blocks.first..blocks.end {
             self.spoil(block);
             self.make_room(block, sequential);
-            let at = ByteLen((block - blocks.first) << self.block_bits);
             if let Some(buffer) = &mut self.buffer {
-                buffer.put(block, payload.slice(at), ByteLen(self.block), cause, cx.pool);
+                buffer.put(block, cause);
+            }
+            if let Some(share) = share {
+                let at = ByteLen((block - blocks.first) << self.block_bits);
+                self.store.put(block, payload.slice(at), share, cx.pool);
             }
         }
         self.sweep(cx);
+        self.store.end(share, cx.pool);
         self.destage_more(cx);
         self.set_timer(cx);
         Some(self.answer(id, cx))
@@ -77,26 +82,20 @@ impl Cache {
             buffer.padding = buffer.padding.filter(|p| p.fill.is_some() || p.number != number || goes_on);
             let version = buffer.seq;
             let first = buffer.map.get(row.first).expect("a dirty block");
-            let first = buffer.dirty[first as usize];
+            let cause = buffer.dirty[first as usize].cause;
             buffer.tally.destages += 1;
-            let len = ByteLen((row.end - row.first) << self.block_bits);
-            let payload = if first.data.is_none() { Payload::NONE } else { cx.pool.allocate_unfilled(len) };
-            for block in row.first..row.end {
-                let at = ByteLen((block - row.first) << self.block_bits);
-                let data = buffer.get(block).expect("a dirty block has data");
-                cx.pool.copy(data, payload.slice(at), ByteLen(self.block));
-            }
             let urgent = awaited.is_some() || !buffer.flushes.is_empty();
+            let payload = self.store.join(row.first, row.end - row.first, cx.pool);
             let number = buffer.flights.add(Destaging { blocks: row, version });
             let draft = Draft {
                 op: Op::Write,
                 flags: if urgent { Flags::NONE } else { Flags::BACKGROUND },
                 offset: ByteOffset(row.first << self.block_bits),
-                len,
+                len: ByteLen((row.end - row.first) << self.block_bits),
                 payload,
                 cookie: Tag::Destage.cookie(number),
             };
-            let child = cx.own(first.cause, draft);
+            let child = cx.own(cause, draft);
             cx.pool.release(payload);
             cx.send(0, child);
         }
@@ -112,11 +111,11 @@ impl Cache {
         for block in blocks.first..blocks.end {
             let Some(buffer) = &mut self.buffer else { break };
             buffer.tally.destaged += 1;
-            let Some(data) = buffer.landed(block, version) else { continue };
-            if self.directory.holds(block) && !self.is_changing(block) {
-                self.store.replace(block, data, cx.pool);
-            } else {
-                cx.pool.release(data);
+            if !buffer.landed(block, version) {
+                continue;
+            }
+            if !self.directory.holds(block) || self.is_changing(block) {
+                self.store.drop(block, cx.pool);
                 self.forget_block(block);
             }
             self.release_changes(block, cx);
@@ -254,7 +253,7 @@ impl Cache {
         self.forget_all(cx);
         self.store.clear(cx.pool);
         if let Some(buffer) = &mut self.buffer {
-            buffer.clear(cx.pool);
+            buffer.clear();
         }
         cx.closed();
     }
