@@ -54,8 +54,11 @@ pub struct Synth {
     /// Published figures it aims at, with their tolerance.
     pub published: &'static str,
     schema: fn() -> Schema,
-    make: fn(&Value, u64) -> Result<Box<dyn Records>, TraceError>,
+    make: Make,
 }
+
+/// What a generator makes of a table of parameters and a seed.
+type Make = fn(&Value, u64) -> Result<Box<dyn Records>, TraceError>;
 
 /// The whole of something that shares are parts of.
 const ALL: Ratio = Ratio::new(1, 1);
