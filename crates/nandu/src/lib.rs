@@ -592,7 +592,7 @@ pub mod format {
 ///
 /// /// Its parameters.
 /// #[options(crate = nandu)]
-/// #[derive(Clone, Debug)]
+/// #[derive(Clone, Debug, serde::Serialize)]
 /// struct Walk {
 ///     /// Requests to make.
 ///     #[option(default = 1000, range = 1..)]

@@ -8,12 +8,13 @@
 use nandu::generator::{Generate, MAX_TIME_NS, Made, Record, Records};
 use nandu::units::{BuildError, ByteLen, Op, Rng, Span};
 use nandu::{Declared, options};
+use serde::Serialize;
 
 const SECTOR: u64 = 512;
 
 /// Parameters of `bursts`.
 #[options(crate = nandu)]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Parameters {
     /// Requests to make.
     #[option(default = 20_000, range = 1..)]

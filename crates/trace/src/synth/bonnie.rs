@@ -13,12 +13,13 @@ use super::fixed::exponential;
 use super::{Generate, MOST_LEN, MOST_SPACE, Made, Records, check_gaps};
 use crate::record::{MAX_TIME_NS, Record};
 use nandu_base::{BuildError, ByteLen, Declared, Op, Rng, SECTOR, Span, options};
+use serde::Serialize;
 
 const SEEK: u64 = 8 << 10;
 
 /// Parameters of `bonnie`.
 #[options]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Bonnie {
     /// Requests to make.
     #[option(default = 120_000, also = "all arrivals within 26 days")]

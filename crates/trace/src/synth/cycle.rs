@@ -9,10 +9,11 @@
 
 use super::ALL;
 use nandu_base::{Ratio, Span, options};
+use serde::Serialize;
 
 /// Settings of a [`Cycle`].
 #[options]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct CycleParams {
     /// Length of a cycle of a busy and a quiet phase.
     #[option(default = Span::ZERO, off = "a load that does not change over time", range = Span::from_ms(1)..)]

@@ -9,10 +9,11 @@
 use super::mix::{Mix, MixParams};
 use super::{ALL, Generate, MOST_SPACE, MOST_ZIPF, Made};
 use nandu_base::{ByteLen, Declared, Ratio, Span, options};
+use serde::Serialize;
 
 /// Parameters of `desktop`.
 #[options]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Desktop {
     /// Requests to make.
     #[option(default = 200_000, also = "all arrivals within 26 days")]

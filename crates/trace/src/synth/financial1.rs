@@ -13,10 +13,11 @@ use super::cycle::CycleParams;
 use super::mix::{Mix, MixParams};
 use super::{ALL, Generate, MOST_SPACE, MOST_ZIPF, Made};
 use nandu_base::{ByteLen, Declared, Ratio, Span, options};
+use serde::Serialize;
 
 /// Parameters of `financial1`.
 #[options]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Financial1 {
     /// Requests to make.
     #[option(default = 5_334_987, also = "all arrivals within 26 days")]

@@ -13,10 +13,11 @@ use super::cycle::CycleParams;
 use super::mix::{Mix, MixParams};
 use super::{ALL, Generate, MOST_SPACE, MOST_ZIPF, Made};
 use nandu_base::{ByteLen, Declared, Ratio, Span, options};
+use serde::Serialize;
 
 /// Parameters of `financial2`.
 #[options]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Financial2 {
     /// Requests to make.
     #[option(default = 3_699_195, also = "all arrivals within 26 days")]

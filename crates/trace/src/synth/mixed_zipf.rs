@@ -7,10 +7,11 @@
 use super::mix::{Mix, MixParams};
 use super::{ALL, Generate, MOST_ZIPF, Made};
 use nandu_base::{ByteLen, Declared, Ratio, Span, options};
+use serde::Serialize;
 
 /// Parameters of `mixed-zipf`.
 #[options]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct MixedZipf {
     /// Requests to make.
     #[option(default = 1_000_000, also = "all arrivals within 26 days")]

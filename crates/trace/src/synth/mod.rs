@@ -28,12 +28,13 @@ use crate::trace::{Arrival, ContentHash, ContentHasher, Meta, Origin, Trace};
 use nandu_base::registry::Entry;
 use nandu_base::{BuildError, ByteLen, Declared, Policy, Ratio, Registry, SECTOR, Span};
 use schemars::{JsonSchema, Schema};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::fmt;
 
 /// The parameters of a generator, which declare it in its file; [`policy`] makes an entry of a registry of them.
-pub trait Generate: Declared {
+pub trait Generate: Declared + Default + Serialize {
     /// The records of these parameters and a seed. Each parameter is within its own range.
     ///
     /// # Errors
@@ -54,6 +55,7 @@ pub struct Synth {
     /// Published figures it aims at, with their tolerance.
     pub published: &'static str,
     schema: fn() -> Schema,
+    defaults: fn() -> Map<String, Value>,
     make: Make,
 }
 
@@ -151,6 +153,13 @@ fn schema_of<P: JsonSchema>() -> Schema {
     schemars::schema_for!(P)
 }
 
+fn defaults_of<P: Generate>() -> Map<String, Value> {
+    match serde_json::to_value(P::default()) {
+        Ok(Value::Object(table)) => table,
+        _ => unreachable!("parameters are a table of plain values"),
+    }
+}
+
 /// Parameters from a table of the fields to change, or null for the defaults.
 fn read<P: Generate>(params: &Value) -> Result<P, TraceError> {
     let wrong = |parameter: String, why: String| TraceError::Parameter { generator: P::NAME, parameter, why };
@@ -231,6 +240,7 @@ impl Synth {
             summary: P::SUMMARY,
             published: P::SOURCE,
             schema: schema_of::<P>,
+            defaults: defaults_of::<P>,
             make: |params, seed| read::<P>(params)?.records(seed).map_err(refused::<P>),
         }
     }
@@ -242,9 +252,7 @@ impl Synth {
 
     /// Its parameters with their defaults, in order of their names.
     pub fn defaults(&self) -> Map<String, Value> {
-        let schema = self.schema().to_value();
-        let properties = schema["properties"].as_object().into_iter().flatten();
-        properties.filter_map(|(name, of)| Some((name.clone(), of.get("default")?.clone()))).collect()
+        (self.defaults)()
     }
 
     /// A stream of records. `params` is a table of the fields to change, or null.

@@ -9,10 +9,11 @@
 use super::mix::{Mix, MixParams};
 use super::{ALL, Generate, MOST_SPACE, MOST_ZIPF, Made};
 use nandu_base::{ByteLen, Declared, Ratio, Span, options};
+use serde::Serialize;
 
 /// Parameters of `pcmark-t1`.
 #[options]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct PcmarkT1 {
     /// Requests to make.
     #[option(default = 200_000, also = "all arrivals within 26 days")]

@@ -6,10 +6,11 @@
 use super::mix::{Mix, MixParams};
 use super::{ALL, Generate, MOST_SPACE, Made};
 use nandu_base::{ByteLen, Declared, Ratio, Span, options};
+use serde::Serialize;
 
 /// Parameters of `pcmark-t3`.
 #[options]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct PcmarkT3 {
     /// Requests to make.
     #[option(default = 200_000, also = "all arrivals within 26 days")]

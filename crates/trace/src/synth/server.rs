@@ -10,13 +10,14 @@ use super::cycle::CycleParams;
 use super::mix::{Mix, MixParams};
 use super::{ALL, Generate, MOST_SPACE, MOST_ZIPF, Made};
 use nandu_base::{ByteLen, Declared, Ratio, Span, options};
+use serde::Serialize;
 
 /// A stand-in: the type of its parameters, its name, writes in percent, pages in words, size in GiB, and weights of 1, 2, 4, 8 and 16 pages.
 macro_rules! server {
     ($params:ident, $name:literal, $write:literal, $pages:literal, $gib:literal, $weights:expr) => {
         #[doc = concat!("Parameters of `", $name, "`.")]
         #[options]
-        #[derive(Clone, Debug)]
+        #[derive(Clone, Debug, Serialize)]
         pub struct $params {
             /// Requests to make.
             #[option(default = 1_000_000, also = "all arrivals within 26 days")]

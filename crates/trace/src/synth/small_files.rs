@@ -16,11 +16,12 @@ use super::fixed::exponential;
 use super::{ALL, Generate, MOST_LEN, MOST_SPACE, Made, Records, check_gaps};
 use crate::record::{MAX_TIME_NS, Record};
 use nandu_base::{BuildError, ByteLen, Declared, Op, Ratio, Rng, SECTOR, Span, options};
+use serde::Serialize;
 use std::collections::VecDeque;
 
 /// Parameters of `small-files`.
 #[options]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct SmallFiles {
     /// Requests to make.
     #[option(default = 100_000, also = "all arrivals within 26 days")]

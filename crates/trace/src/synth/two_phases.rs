@@ -13,12 +13,13 @@ use super::fixed::exponential;
 use super::{Generate, MOST_SPACE, Made, Records, check_gaps};
 use crate::record::{MAX_TIME_NS, Record};
 use nandu_base::{BuildError, ByteLen, Declared, Op, Rng, SECTOR, Span, options};
+use serde::Serialize;
 
 const PAGE: u64 = 4096;
 
 /// Parameters of `two-phases`.
 #[options]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct TwoPhases {
     /// Requests to make.
     #[option(default = 200_000, also = "all arrivals within 26 days")]

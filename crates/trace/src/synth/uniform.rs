@@ -6,10 +6,11 @@
 use super::mix::{Mix, MixParams};
 use super::{ALL, Generate, MOST_LEN, MOST_SPACE, Made};
 use nandu_base::{ByteLen, Declared, Ratio, SECTOR, Span, options};
+use serde::Serialize;
 
 /// Parameters of `uniform`.
 #[options]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Uniform {
     /// Requests to make.
     #[option(default = 1_000_000, also = "all arrivals within 26 days")]

@@ -7,10 +7,11 @@
 use super::mix::{Mix, MixParams};
 use super::{ALL, Generate, MOST_SPACE, Made};
 use nandu_base::{ByteLen, Declared, Ratio, Span, options};
+use serde::Serialize;
 
 /// Parameters of `websearch1`.
 #[options]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct WebSearch1 {
     /// Requests to make.
     #[option(default = 1_055_448, also = "all arrivals within 26 days")]
