@@ -369,7 +369,7 @@ fn a_workload_that_cannot_be_is_refused() {
         ("runtime = \"0 s\"", "more than 0 s"),
         ("size = \"2 MiB\"", "size = 2 MiB is more than the export has: 1 MiB"),
         ("bs = \"2 MiB\"", "bs = 2 MiB is more than the export has: 1 MiB"),
-        ("bs = 513", "size: a request is 512 B"),
+        ("bs = 513", "size: 513 B is out of bounds: a multiple of 512 B"),
         ("number_ios = 10\nwarmup_ios = 10", "leaves nothing to measure"),
     ] {
         std::fs::write(folder.path().join("bad.toml"), with_workload(&format!("{uniform}{lines}\n")))
@@ -440,7 +440,10 @@ fn what_would_be_ignored_or_misread_is_refused() {
     ];
     refused(&[&sweep[..], &["--from", "nosuch"]].concat(), &["nosuch: no such folder", "--out"]);
     for size in ["size=0", "size=513"] {
-        refused(&["run", "memory", "--trace", "uniform", "--gen", size], &["size: a request is 512 B"]);
+        refused(
+            &["run", "memory", "--trace", "uniform", "--gen", size],
+            &["generator uniform: size: ", " B is out of bounds: a multiple of 512 B"],
+        );
     }
     for (cost, expected) in [("\"0 s\"", "above 0 ns"), ("\"1000 h\"", "at most 1 s")] {
         let set = format!("device.queue.cost={{ kind = \"linear\", read_4k = {cost} }}");
