@@ -163,20 +163,19 @@ fn defaults_of<P: Generate>() -> Map<String, Value> {
 /// Parameters from a table of the fields to change, or null for the defaults.
 fn read<P: Generate>(params: &Value) -> Result<P, TraceError> {
     let wrong = |parameter: String, why: String| TraceError::Parameter { generator: P::NAME, parameter, why };
-    let none = Map::new();
     let table = match params {
-        Value::Null => &none,
+        Value::Null => return Ok(P::default()),
         Value::Object(table) => table,
         other => return Err(wrong("parameters".into(), format!("`{other}` is not a table of parameters"))),
     };
-    let known: Vec<&str> = P::declared().iter().map(|option| option.name).collect();
-    if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
-        return Err(wrong(
-            key.clone(),
-            format!("there is no such parameter; known are {}", known.join(", ")),
-        ));
+    // Where parameters are flattened, reading them refuses nothing that is unknown.
+    let known = defaults_of::<P>();
+    if let Some(key) = table.keys().find(|key| !known.contains_key(*key)) {
+        let known: Vec<&str> = known.keys().map(String::as_str).collect();
+        let why = format!("there is no such parameter; known are {}", known.join(", "));
+        return Err(wrong(key.clone(), why));
     }
-    let read = P::deserialize(Value::Object(table.clone())).map_err(|e| {
+    let read = P::deserialize(params).map_err(|e| {
         let (parameter, why) =
             wrong_parameter::<P>(table).unwrap_or_else(|| ("parameters".into(), e.to_string()));
         wrong(parameter, why)
