@@ -730,6 +730,8 @@ class SsdIsolation:
         contribution_max: float | str | None = None
         """Share of its units that each contributes at most, where its contribution follows what lending is worth; it begins with
         `contribution`. Default: `contribution`, as in the paper; above 0, below 1; at least `contribution`."""
+        pool: Literal["claim", "reserved"] | None = None
+        """What a contribution is. Default "claim"."""
         reserve_min: int | None = None
         """Erased units that a lender keeps. Default: so many that lending begins no collection; at least 1."""
         return_idle_after: str | None = None
