@@ -36,11 +36,7 @@ fn live(stack: &str, blocks: u64, requests: u64, keeps: bool) {
     for round in 0..5 {
         let process = Process::start(stack, dir.path());
         let mut client = Client::connect(&process.socket, "data");
-        for block in 0..blocks {
-            let found = version_of(block, &client.read(block * BLOCK, BLOCK as u32));
-            let checked = found.and_then(|found| known.check(block, found));
-            checked.unwrap_or_else(|wrong| panic!("round {round}: {wrong}\n{stack}"));
-        }
+        known.check_all(&mut client).unwrap_or_else(|wrong| panic!("round {round}: {wrong}\n{stack}"));
         let pace = &process.status()["lateness"];
         assert!(pace["ends"].as_u64() >= Some(blocks.min(1)), "{pace}");
         if round == 4 {

@@ -9,7 +9,7 @@ mod common;
 use common::client::Client;
 use common::process::{Process, be_a_server};
 use common::stacks::CACHE;
-use common::versions::{BLOCK, Knowledge, block_of, stored, version_of, write_randomly};
+use common::versions::{BLOCK, Knowledge, block_of, stored, write_randomly};
 use nandu_base::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -71,12 +71,7 @@ fn live(stack: &str, plant: &str, seed: u64) -> Result<(), String> {
     for round in 0..4 {
         let process = Process::start_with(stack, dir.path(), plant);
         let mut client = Client::connect(&process.socket, "data");
-        let mut versions = Vec::new();
-        for block in 0..blocks {
-            let found = version_of(block, &client.read(block * BLOCK, BLOCK as u32))?;
-            known.check(block, found)?;
-            versions.push(found);
-        }
+        let versions = known.check_all(&mut client)?;
         if round == 3 {
             // What was read once stays, whichever leg is read after the resync.
             wait_until_clean(&process);

@@ -6,7 +6,7 @@ mod common;
 use common::client::Client;
 use common::process::{Process, be_a_server};
 use common::stacks::CACHE;
-use common::versions::{BLOCK, Knowledge, block_of, stored, version_of, write_randomly};
+use common::versions::{BLOCK, Knowledge, block_of, stored, write_randomly};
 use common::{Served, options};
 use nandu_base::Rng;
 use nandu_live::{ServeError, ServeOptions};
@@ -58,13 +58,7 @@ fn look(client: &mut Client, known: &mut Knowledge, journal: bool) -> Vec<u64> {
     if journal {
         known.durable.clone_from(&known.acked);
     }
-    (0..BLOCKS)
-        .map(|block| {
-            let found = version_of(block, &client.read(block * BLOCK, BLOCK as u32)).expect("a whole block");
-            known.check(block, found).unwrap_or_else(|wrong| panic!("{wrong}"));
-            found
-        })
-        .collect()
+    known.check_all(client).unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
 /// Random writes and flushes, then `kill -9`; three times on the same legs.

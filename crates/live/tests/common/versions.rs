@@ -59,6 +59,16 @@ impl Knowledge {
         Ok(())
     }
 
+    /// The same of each block of a device. The versions that were found.
+    pub fn check_all(&mut self, client: &mut Client) -> Result<Vec<u64>, String> {
+        let blocks = 0..self.sent.len() as u64;
+        let one = |block| {
+            let found = version_of(block, &client.read(block * BLOCK, BLOCK as u32))?;
+            self.check(block, found).map(|()| found)
+        };
+        blocks.map(one).collect()
+    }
+
     /// The next version of a block, which is sent now.
     pub fn next(&mut self, block: u64) -> u64 {
         let at = block as usize;
