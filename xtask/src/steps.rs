@@ -132,6 +132,26 @@ pub fn alone(name: &str, check: impl FnOnce() -> End) -> ExitCode {
     }
 }
 
+/// What `[--no-build] [--only WORD]` says: whether to build, and the word. An unknown word is the error.
+pub fn build_and_only<'a>(words: &[&'a str]) -> Result<(bool, Option<&'a str>), String> {
+    let (mut builds, mut only) = (true, None);
+    let mut rest = words;
+    loop {
+        rest = match rest {
+            [] => return Ok((builds, only)),
+            ["--no-build", tail @ ..] => {
+                builds = false;
+                tail
+            }
+            ["--only", word, tail @ ..] => {
+                only = Some(word);
+                tail
+            }
+            [word, ..] => return Err((*word).to_string()),
+        };
+    }
+}
+
 /// Processors of the machine.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

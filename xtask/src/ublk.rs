@@ -5,7 +5,7 @@
 
 use crate::debian::{BACKPORTS, Debian};
 use crate::files;
-use crate::steps::{alone, command, run, target_dir};
+use crate::steps::{alone, build_and_only, command, run, target_dir};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -26,16 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(1500);
 
 /// Builds the program, or takes it as it lies in `target/debug`, makes the guest and has it take its checks.
 pub fn check(words: &[&str]) -> Result<ExitCode, String> {
-    let (builds, words) = match words {
-        ["--no-build", rest @ ..] => (false, rest),
-        words => (true, words),
-    };
-    let only = match words {
-        [] => "",
-        ["--only", word] => word,
-        [word, ..] => return Err((*word).to_string()),
-    };
-    Ok(alone("ublk", || in_guest(builds, only).into()))
+    let (builds, only) = build_and_only(words)?;
+    Ok(alone("ublk", || in_guest(builds, only.unwrap_or_default()).into()))
 }
 
 fn in_guest(builds: bool, only: &str) -> Result<(), String> {

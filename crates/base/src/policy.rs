@@ -99,15 +99,20 @@ impl Policy {
     /// The policy of `F` whose options are `C`, read by `read`, a reference to a [`ReadOptions<F>`]. Families have a function of
     /// their own for it, `policy::<C>()`.
     pub const fn new<F: Family, C: Declared>(read: &'static ReadOptions<F>) -> Policy {
+        Policy::of::<C>(F::NAME, read)
+    }
+
+    /// The policy of a family without options in stack files, declared by `C`: what its family makes of it is `item`.
+    pub const fn of<C: Declared>(family: &'static str, item: &'static (dyn Any + Send + Sync)) -> Policy {
         Policy {
-            family: F::NAME,
+            family,
             name: C::NAME,
             summary: C::SUMMARY,
             source: C::SOURCE,
             draws: C::DRAWS,
             schema: &const { schema_of::<C> },
             declared: C::declared,
-            item: read,
+            item,
         }
     }
 

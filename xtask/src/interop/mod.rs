@@ -9,7 +9,7 @@ mod stand_in;
 
 use crate::debian::{BOOKWORM, Debian};
 use crate::files;
-use crate::steps::{End, Steps, command, has, root, run, target_dir};
+use crate::steps::{End, Steps, build_and_only, command, has, root, run, target_dir};
 use rows::{COMMANDS, PROGRAMS, Program, SCRIPTS, SKIPPED};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -40,21 +40,7 @@ pub fn check(words: &[&str]) -> Result<ExitCode, String> {
         ["relay"] => return Ok(stand_in::relay()),
         _ => {}
     }
-    let (mut builds, mut only) = (true, None);
-    let mut rest = words;
-    while let [word, tail @ ..] = rest {
-        rest = match (*word, tail) {
-            ("--no-build", tail) => {
-                builds = false;
-                tail
-            }
-            ("--only", [word, tail @ ..]) => {
-                only = Some((*word).to_string());
-                tail
-            }
-            _ => return Err((*word).to_string()),
-        };
-    }
+    let (builds, only) = build_and_only(words)?;
     let tests = match Tests::fetch(builds) {
         Ok(tests) => tests,
         Err(why) => {
@@ -62,7 +48,7 @@ pub fn check(words: &[&str]) -> Result<ExitCode, String> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    let mut steps = Steps::new(false, only);
+    let mut steps = Steps::new(false, only.map(String::from));
     tests.all(&mut steps);
     Ok(steps.close())
 }

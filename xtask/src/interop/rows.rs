@@ -23,16 +23,27 @@ const fn test(name: &'static str, sources: &'static [&'static str]) -> Program {
     Program { name, folder: "tests", sources, defines: &[], is_run: true }
 }
 
+/// The same with definitions.
+const fn defined(
+    name: &'static str,
+    sources: &'static [&'static str],
+    defines: &'static [&'static str],
+) -> Program {
+    Program { defines, ..test(name, sources) }
+}
+
+/// A test of servers of all kinds.
 const fn interop(
     name: &'static str,
     sources: &'static [&'static str],
     defines: &'static [&'static str],
 ) -> Program {
-    Program { name, folder: "interop", sources, defines, is_run: true }
+    Program { folder: "interop", ..defined(name, sources, defines) }
 }
 
+/// A program that scripts run.
 const fn helper(name: &'static str, sources: &'static [&'static str]) -> Program {
-    Program { name, folder: "tests", sources, defines: &[], is_run: false }
+    Program { is_run: false, ..test(name, sources) }
 }
 
 const INTEROP: &[&str] = &["interop.c", "requires.c"];
@@ -108,39 +119,29 @@ pub const PROGRAMS: &[Program] = &[
     test("connect-systemd-socket-activation", &["connect-systemd-socket-activation.c", "requires.c"]),
     test("connect-tcp", &["connect-tcp.c", "pick-a-port.c", "requires.c"]),
     test("connect-tcp6", &["connect-tcp6.c", "pick-a-port.c", "requires.c"]),
-    Program {
-        name: "connect-tls-certs",
-        folder: "tests",
-        sources: &["connect-tls.c", "requires.c"],
-        defines: &["-DCERTS=1"],
-        is_run: true,
-    },
+    defined("connect-tls-certs", &["connect-tls.c", "requires.c"], &["-DCERTS=1"]),
     test("connect-unix", &["connect-unix.c", "requires.c"]),
-    Program {
-        name: "connect-uri-nbd-unix",
-        folder: "tests",
-        sources: &["connect-uri.c", "requires.c"],
-        defines: &[
+    defined(
+        "connect-uri-nbd-unix",
+        &["connect-uri.c", "requires.c"],
+        &[
             "-DNEEDS_UNIX_SOCKET=1",
             "-DSERVER_PARAMS=\"-U\", UNIX_SOCKET",
             "-DPIDFILE=\"connect-uri-nbd-unix.pid\"",
             "-DURI=\"nbd+unix:///?socket=\"",
         ],
-        is_run: true,
-    },
-    Program {
-        name: "connect-uri-nbds-unix-certs",
-        folder: "tests",
-        sources: &["connect-uri.c", "requires.c"],
-        defines: &[
+    ),
+    defined(
+        "connect-uri-nbds-unix-certs",
+        &["connect-uri.c", "requires.c"],
+        &[
             "-DNEEDS_UNIX_SOCKET=1",
             "-DSERVER_PARAMS=\"-U\", UNIX_SOCKET, \"--tls=require\", \"--tls-verify-peer\", \"--tls-certificates=pki\"",
             "-DREQUIRES_NBDKIT_TLS_VERIFY_PEER=1",
             "-DPIDFILE=\"connect-uri-nbds-unix-certs.pid\"",
             "-DURI=\"nbds+unix://alice@/?tls-certificates=pki&socket=\"",
         ],
-        is_run: true,
-    },
+    ),
     test("errors-bad-cookie", &["errors-bad-cookie.c"]),
     test("errors-client-oversize", &["errors-client-oversize.c"]),
     test("errors-client-unadvertised-cmd", &["errors-client-unadvertised-cmd.c", "requires.c"]),
@@ -162,20 +163,8 @@ pub const PROGRAMS: &[Program] = &[
     test("newstyle-limited", &["newstyle-limited.c", "requires.c"]),
     test("oldstyle", &["oldstyle.c"]),
     test("opt-abort", &["opt-abort.c"]),
-    Program {
-        name: "opt-info",
-        folder: "tests",
-        sources: &["opt-info.c"],
-        defines: &["-DSCRIPT=\"opt-info.sh\""],
-        is_run: true,
-    },
-    Program {
-        name: "opt-list",
-        folder: "tests",
-        sources: &["opt-list.c", "requires.c"],
-        defines: &["-DSCRIPT=\"opt-list.sh\""],
-        is_run: true,
-    },
+    defined("opt-info", &["opt-info.c"], &["-DSCRIPT=\"opt-info.sh\""]),
+    defined("opt-list", &["opt-list.c", "requires.c"], &["-DSCRIPT=\"opt-list.sh\""]),
     test("opt-list-meta", &["opt-list-meta.c"]),
     test("pread-initialize", &["pread-initialize.c"]),
     test("read-only-flag", &["read-only-flag.c"]),

@@ -39,7 +39,7 @@ use crate::Lpn;
 use crate::aged::Aged;
 use crate::blocks::Content;
 use crate::checkpoint::Anchors;
-use crate::isolation::{Books, Isolation, TENANTS_MAX, Table};
+use crate::isolation::{Account, Books, Isolation, TENANTS_MAX, Table};
 use crate::mapping::Mapping;
 use crate::placement::RoundRobin;
 use crate::trim_journal::Extent;
@@ -243,10 +243,13 @@ impl Tenants {
 
     /// Units that the owner of a pool owes.
     fn debt(&self, pool: u32) -> u32 {
-        match self.books.get(pool as usize / self.len()) {
-            Some(books) => books.accounts()[self.of_pool(pool)].borrowed,
-            None => 0,
-        }
+        self.account(pool).map_or(0, |account| account.borrowed)
+    }
+
+    /// The account of the owner of a pool; nothing where tenants have groups of their own.
+    fn account(&self, pool: u32) -> Option<Account> {
+        let books = self.books.get(pool as usize / self.len())?;
+        Some(books.accounts()[self.of_pool(pool)])
     }
 
     /// Extents by tenant, those that reach over a boundary in parts, nobody's left out.

@@ -27,7 +27,7 @@ use crate::record::{MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS, Record};
 use crate::trace::{Arrival, ContentHash, ContentHasher, Meta, Origin, Trace};
 use nandu_base::registry::Entry;
 use nandu_base::{BuildError, ByteLen, Declared, Policy, Ratio, Registry, SECTOR, Span};
-use schemars::{JsonSchema, Schema};
+use schemars::Schema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -122,16 +122,7 @@ pub const FAMILY: &str = "generator";
 
 /// The generator whose parameters are `P`, for a registry.
 pub const fn policy<P: Generate>() -> Policy {
-    Policy {
-        family: FAMILY,
-        name: P::NAME,
-        summary: P::SUMMARY,
-        source: P::SOURCE,
-        draws: P::DRAWS,
-        schema: &const { schema_of::<P> },
-        declared: P::declared,
-        item: &const { Synth::of::<P>() },
-    }
+    Policy::of::<P>(FAMILY, &const { Synth::of::<P>() })
 }
 
 /// The generators of this crate as entries of a registry.
@@ -147,10 +138,6 @@ pub fn all() -> impl Iterator<Item = &'static Synth> + Clone {
 /// The generators of a registry.
 pub fn of(registry: &Registry) -> impl Iterator<Item = &'static Synth> + Clone {
     registry.policies(FAMILY).filter_map(|policy| policy.item.downcast_ref::<Synth>())
-}
-
-fn schema_of<P: JsonSchema>() -> Schema {
-    schemars::schema_for!(P)
 }
 
 fn defaults_of<P: Generate>() -> Map<String, Value> {
@@ -238,7 +225,7 @@ impl Synth {
             name: P::NAME,
             summary: P::SUMMARY,
             published: P::SOURCE,
-            schema: schema_of::<P>,
+            schema: || schemars::schema_for!(P),
             defaults: defaults_of::<P>,
             make: |params, seed| read::<P>(params)?.records(seed).map_err(refused::<P>),
         }

@@ -24,17 +24,15 @@ impl Tenants {
 
     /// The same as if nothing were owed.
     pub(super) fn own_start_of(&self, pool: u32) -> u32 {
-        let tenant = self.of_pool(pool);
-        self.starts.get(tenant).map_or(0, |&start| start + self.set_aside(pool, tenant))
+        self.starts.get(self.of_pool(pool)).map_or(0, |&start| start + self.set_aside(pool))
     }
 
     /// Units of a pool that its owner leaves erased for others.
-    fn set_aside(&self, pool: u32, tenant: usize) -> u32 {
-        if !self.reserves {
-            return 0;
+    fn set_aside(&self, pool: u32) -> u32 {
+        match self.reserves {
+            true => self.account(pool).map_or(0, |account| account.contribution - account.lent),
+            false => 0,
         }
-        let account = self.books[pool as usize / self.len()].accounts()[tenant];
-        account.contribution - account.lent
     }
 }
 

@@ -136,8 +136,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
     /// Whether a pool can do with an erased unit less for good.
     fn can_pay(&mut self, pool: u32) -> bool {
         let (p, pages) = (self.blocks.planes[pool as usize], self.blocks.layout().pages);
-        let tenants = self.tenants_mut();
-        let account = tenants.books[pool as usize / tenants.len()].accounts()[tenants.of_pool(pool)];
+        let account = self.account_of(pool);
         let has_one = p.free > self.host.urgent.max(1) && p.valid + pages <= p.valid_max;
         if !has_one || account.entitled() <= 1 || account.lent >= account.allocated {
             return false;

@@ -209,8 +209,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
 
     /// The account of the owner of a pool.
     pub(super) fn account_of(&mut self, pool: u32) -> Account {
-        let tenants = self.tenants_mut();
-        tenants.books[pool as usize / tenants.len()].accounts()[tenants.of_pool(pool)]
+        self.tenants_mut().account(pool).expect("only asked for where tenants have units")
     }
 
     /// Whether a pool can do with the units that are due to it: what it has lent is back, what it owes is paid, and the rest of its units are erased.
