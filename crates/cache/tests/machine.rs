@@ -151,6 +151,21 @@ fn write_back_acknowledges_at_once_and_a_flush_brings_it_below() {
 }
 
 /// BPLRU as published: a NAND block goes below in full, with the pages that nobody wrote, which are read before.
+/// A block is written again while it goes below, and a flush asks for the newer data.
+#[test]
+fn a_flush_waits_for_what_was_written_while_it_went_below() {
+    let mut bed = bed("write = { kind = \"writeback\" }");
+    bed.go(Op::Write, 0, BLOCK);
+    let first = bed.submit(0, Op::Flush, Flags::NONE, 0, 0);
+    bed.pass(Span::from_us(30));
+    let newer = bed.submit(0, Op::Write, Flags::NONE, 0, BLOCK);
+    let second = bed.submit(0, Op::Flush, Flags::NONE, 0, 0);
+    bed.pass(Span::from_ms(1));
+    let done: Vec<u32> = bed.take_done().iter().map(|d| d.serial).collect();
+    assert_eq!(done, [newer, first, second]);
+    assert_eq!(figures(&mut bed)["rewritten_blocks"], 1);
+}
+
 #[test]
 fn a_padded_unit_goes_below_in_one_write() {
     let write = |pad: bool| {

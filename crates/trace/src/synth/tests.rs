@@ -229,6 +229,10 @@ fn bad_parameters_are_named() {
     let error =
         |name: &str, params: Value| by_name(name).unwrap().generator(&params, 1).unwrap_err().to_string();
     assert!(error("uniform", json!({"wirte": 0.5})).contains("wirte"));
+    assert!(
+        error("financial1", json!({"buzy": 0.5})).contains("buzy"),
+        "beside parameters that are flattened"
+    );
     assert!(error("uniform", json!({"write": 1.5})).contains("1.5 is out of bounds: at most 1"));
     assert!(error("uniform", json!({"size": "1000 B"})).contains("size"));
     assert!(error("uniform", json!({"interarrival": "1000 h"})).contains("requests"));
