@@ -14,8 +14,8 @@ pub mod oracle;
 use disk::{Disk, Leg, Shared, lose};
 use events::{Due, Events};
 use nandu_base::{
-    Admin, AdminError, Ask, BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, Flags,
-    Instant, Notice, OpenError, OpenOptions, Payload, PayloadPool, Precondition, ReqId, SECTOR, Span,
+    Admin, AdminError, Ask, BuildContext, ByteLen, ByteOffset, Content, Counter, DeviceConfig, DeviceEvent,
+    Flags, Instant, Notice, OpenError, OpenOptions, Payload, PayloadPool, Precondition, ReqId, SECTOR, Span,
     TenantId, TimerKey,
 };
 use nandu_stack::{Graph, Part};
@@ -270,17 +270,13 @@ impl<S: Subject> World<S> {
     }
 
     pub fn counter(&mut self, name: &str) -> u64 {
-        let [value] = self.counters([name]);
-        value
+        Counter::of(&self.report(), name)
     }
 
-    /// Several of them at one time.
-    pub fn counters<const N: usize>(&mut self, names: [&str; N]) -> [u64; N] {
+    /// All counters as they stand.
+    pub fn report(&mut self) -> Vec<Counter> {
         let top = self.top();
-        let out = self.graph.as_mut().expect("it runs").report(top, Ask::Counters).counters;
-        names.map(|name| {
-            out.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
-        })
+        self.graph.as_mut().expect("it runs").report(top, Ask::Counters).counters
     }
 
     /// Starts and waits until the start is over.

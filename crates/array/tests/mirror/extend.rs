@@ -174,7 +174,7 @@ fn a_leg_that_cannot_be_one_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_cut_at_any_step_leaves_a_mirror_that_starts() {
-    for seed in seeds(2) {
+    for seed in seeds(1) {
         for (name, setup) in setups(seed) {
             for twice in [false, true] {
                 let known = cut_everywhere(&setup, twice)
@@ -187,7 +187,7 @@ fn a_cut_at_any_step_leaves_a_mirror_that_starts() {
 
 #[test]
 fn a_leg_may_be_lost_at_any_step() {
-    for seed in seeds(2) {
+    for seed in seeds(1) {
         for (name, setup) in setups(seed) {
             let legs = setup.config.legs.len();
             for leg in 0..=legs {

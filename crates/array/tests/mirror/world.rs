@@ -3,7 +3,7 @@
 use crate::harness::{self, Subject};
 use nandu_array::mirror::layout::Layout;
 use nandu_array::mirror::{HeteroConfig, MirrorConfig};
-use nandu_base::{ByteLen, Content, DeviceConfig, Redundancy, Span};
+use nandu_base::{ByteLen, Content, Counter, DeviceConfig, Redundancy, Span};
 use std::collections::BTreeSet;
 
 pub const A: usize = 0;
@@ -203,7 +203,8 @@ impl World {
 
     /// Which legs are members.
     fn members(&mut self) -> Vec<bool> {
-        (0..self.legs()).map(|leg| self.counter(MEMBER[leg]) == 1).collect()
+        let report = self.report();
+        MEMBER[..self.legs()].iter().map(|name| Counter::of(&report, name) == 1).collect()
     }
 
     fn redundancy(&self) -> Redundancy {
