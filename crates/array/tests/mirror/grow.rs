@@ -5,7 +5,7 @@ use crate::maintenance::rested;
 use crate::random::seeds;
 use crate::scenarios::written;
 use crate::world::{A, B, Setup, World};
-use nandu_array::member::moved::has_moved;
+use nandu_array::member::moved::have_moved;
 use nandu_array::mirror::layout::{Layout, read_superblock};
 use nandu_base::{Admin, ByteLen, Notice, Op, OpenOptions, Rng, SECTOR, Span};
 
@@ -38,8 +38,9 @@ fn records(w: &World, leg: usize, layout: &Layout) -> Vec<nandu_array::mirror::l
 /// What whoever starts a mirror does whose legs are longer than they were: looks where the records are that count.
 fn settle(w: &mut World, before: &[Layout], after: &[Layout]) -> bool {
     let there = |leg: &usize| !w.disk(*leg).lost;
-    let says = |leg: usize| has_moved(&records(w, leg, &before[leg]), &records(w, leg, &after[leg]));
-    let moved = (0..w.legs()).filter(there).any(says);
+    let places = |leg: usize| (records(w, leg, &before[leg]), records(w, leg, &after[leg]));
+    let places: Vec<_> = (0..w.legs()).filter(there).map(places).collect();
+    let moved = have_moved(places.iter().map(|(before, now)| (&before[..], &now[..])));
     take(w, if moved { after } else { before });
     moved
 }
