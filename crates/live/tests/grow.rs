@@ -9,6 +9,7 @@ use nandu_base::ByteLen;
 use nandu_live::{ServeOptions, ctl, examine};
 use nandu_stack::Stack;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -336,6 +337,17 @@ fn a_parity_array_is_found_where_its_records_are() {
     let server = Served::start(ServeOptions { create: false, ..options(&read, dir.path()) });
     assert_eq!(served_bytes(&server), after);
     assert_eq!(Client::connect(&server.socket, "data").read(0, 4096), [5; 4096]);
+    server.stop();
+    // A leg that is away, of which the stack file says the old size, does not make it smaller.
+    std::fs::rename(dir.path().join("c.img"), dir.path().join("away")).expect("it is there");
+    assert_eq!(sizes(&text).into_iter().collect::<BTreeMap<_, _>>(), all.into_iter().collect());
+    let server = Served::start(ServeOptions { create: false, ..options(&read, dir.path()) });
+    assert_eq!(served_bytes(&server), after);
+    assert_eq!(Client::connect(&server.socket, "data").read(0, 4096), [5; 4096]);
+    server.stop();
+    std::fs::rename(dir.path().join("away"), dir.path().join("c.img")).expect("it is ours");
+    let server = Served::start(ServeOptions { create: false, ..options(&read, dir.path()) });
+    is_healthy(&server);
     // One leg is out: the array does not grow.
     ask(&server, "fail b").expect("the others have everything");
     let no = ask(&server, "grow").expect_err("one leg is out");

@@ -26,10 +26,34 @@ struct Leg<'a> {
 pub fn moved_sizes(built: &Built, base: &Path) -> Vec<(String, ByteLen)> {
     let mut sizes = Vec::new();
     for part in built.parts.iter().filter(|part| grows(part.kind)) {
-        let legs = part.children.iter().filter_map(|&child| leg(built, child, base));
-        sizes.extend(of_one(legs.collect()));
+        let legs: Vec<Leg<'_>> = part.children.iter().filter_map(|&child| leg(built, child, base)).collect();
+        let found = of_one(&legs);
+        sizes.extend(of_the_missing(built, &part.children, &legs, &found));
+        sizes.extend(found);
     }
     sizes
+}
+
+/// What a set has grown to counts for its legs that are not there too: otherwise it would be as large as these were.
+fn of_the_missing(
+    built: &Built,
+    children: &[u32],
+    legs: &[Leg<'_>],
+    found: &[(String, ByteLen)],
+) -> Vec<(String, ByteLen)> {
+    let now = |leg: &Leg<'_>| {
+        let found = found.iter().find(|(name, _)| name == leg.name);
+        found.map_or(leg.size, |(_, size)| size.0)
+    };
+    let has_grown = legs.iter().any(|leg| now(leg) > leg.size);
+    let Some(least) = legs.iter().map(now).min().filter(|_| has_grown) else { return Vec::new() };
+    let missing = children.iter().filter_map(|&child| {
+        let part = &built.parts[child as usize];
+        let MediumSpec::Block(spec) = &part.medium else { return None };
+        let is_there = legs.iter().any(|leg| leg.name == part.name);
+        (!is_there && spec.capacity.0 < least).then(|| (part.name.clone(), ByteLen(least)))
+    });
+    missing.collect()
 }
 
 /// Whether arrays of this kind take the new length of their legs.
@@ -51,7 +75,7 @@ fn leg<'a>(built: &'a Built, node: u32, base: &Path) -> Option<Leg<'a>> {
     Some(Leg { name: &part.name, size: spec.capacity.0, image, ends })
 }
 
-fn of_one(legs: Vec<Leg<'_>>) -> Vec<(String, ByteLen)> {
+fn of_one(legs: &[Leg<'_>]) -> Vec<(String, ByteLen)> {
     let ends: BTreeSet<u64> = legs.iter().flat_map(|leg| leg.ends.iter().copied()).collect();
     let places: Vec<BTreeMap<u64, Vec<Superblock>>> = legs
         .iter()
@@ -60,7 +84,7 @@ fn of_one(legs: Vec<Leg<'_>>) -> Vec<(String, ByteLen)> {
             found.filter(|(_, records)| !records.is_empty()).collect()
         })
         .collect();
-    let said = places.iter().zip(&legs).filter_map(|(places, leg)| {
+    let said = places.iter().zip(legs).filter_map(|(places, leg)| {
         let ((&from, before), (&to, now)) = (places.first_key_value()?, places.last_key_value()?);
         let nothing = &[][..];
         Some(match from == to {
@@ -74,7 +98,7 @@ fn of_one(legs: Vec<Leg<'_>>) -> Vec<(String, ByteLen)> {
         true => places.last_key_value(),
         false => places.first_key_value(),
     });
-    let counts = counts.zip(&legs).filter_map(|(place, leg)| Some((leg, *place?.0)));
+    let counts = counts.zip(legs).filter_map(|(place, leg)| Some((leg, *place?.0)));
     counts
         .filter(|(leg, end)| *end != leg.size)
         .map(|(leg, end)| (leg.name.to_string(), ByteLen(end)))
