@@ -169,7 +169,7 @@ pub enum Admin {
     /// The children have become longer, and say so in their limits: serve more. Answered by [`Notice::Grown`] or
     /// [`Notice::NotGrown`].
     Grow {
-        /// What they have more reads the same on all of them.
+        /// What they have more reads the same on all of them: as zeros.
         is_equal: bool,
     },
 }

@@ -204,6 +204,7 @@ fn an_ssd_that_was_away_is_taken_for_the_one_that_went_on_by_word_alone() {
     let before = std::fs::read(&b).expect("it is there");
     let refused = start(&stack(), dir.path(), false).err().expect("b is old").to_string();
     assert!(refused.contains("fast is not there") && refused.contains("a.img"), "{refused}");
+    assert!(refused.contains("device `fast`: leg `b` was one of a pair"), "{refused}");
     assert!(std::fs::read(&b).expect("it is there") == before, "it was changed");
     // It comes back, and is the one that counts.
     std::fs::rename(dir.path().join("away"), &a).expect("it is there");

@@ -4,6 +4,7 @@ mod common;
 
 use common::client::{Client, request};
 use common::process::{Process, be_a_server, have};
+use common::small::{self, Small};
 use common::{Served, options, wait_for};
 use nandu_live::ctl;
 use nandu_live::nbd::wire::{self, cmd};
@@ -126,6 +127,55 @@ fn a_leg_that_fails_a_write_is_named_with_errno_and_time_and_taken_back() {
         server.stop();
         drop(disk);
     }
+}
+
+/// A leg whose file system is full is left out and says why, and is taken back when there is room. The client of a file alone gets the error, and one of
+/// a file whose space was allocated never does. Needs root, for the file system.
+#[test]
+fn a_full_disk_costs_a_mirror_a_leg_and_an_allocated_file_nothing() {
+    const NO_SPACE: u32 = 28;
+    let dir = tempfile::tempdir().expect("a directory");
+    let full = dir.path().join("full");
+    std::fs::create_dir(&full).expect("a directory");
+    let Some(_small) = Small::mount(&full, 3 * SIZE) else { return };
+    let stack = format!(
+        "[export.data]\ndevice = \"m\"\n[export.alone]\ndevice = \"alone\"\n[export.whole]\ndevice = \"whole\"\n\
+         [device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\nregion_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\n{}{}{}{}",
+        file("a", "a.img"),
+        file("b", "full/b.img"),
+        file("alone", "full/alone.img"),
+        file("whole", "full/whole.img"),
+    );
+    std::fs::write(full.join("whole.img"), vec![0; SIZE as usize]).expect("there is room");
+    let server = Process::start(&stack, dir.path());
+    let m = || server.status()["devices"]["m"].clone();
+    let [mut mirror, mut alone, mut whole] =
+        ["data", "alone", "whole"].map(|export| Client::connect(&server.socket, export));
+    mirror.write(0, &[1; 4096]);
+    mirror.flush();
+    wait_for("the set to be whole", || (m()["health"] == "healthy").then_some(()));
+    small::fill(&full);
+    for n in 0..32 {
+        mirror.write(n * 65_536, &[2; 16_384]);
+    }
+    mirror.flush();
+    wait_for("the leg to be out", || (member(&m(), "b")["use"] == "out").then_some(()));
+    let b = member(&m(), "b").clone();
+    assert_eq!(b["errno"], NO_SPACE, "{b}");
+    assert!(b["why"].as_str().is_some_and(|why| why.contains("No space left on device")), "{b}");
+    let failed = (0..32).find_map(|n| alone.call(cmd::WRITE, 0, n * 65_536, 16_384, &[3; 16_384]).err());
+    assert_eq!(failed, Some(NO_SPACE), "nothing else has what it holds");
+    whole.write(SIZE - 65_536, &[4; 65_536]);
+    whole.flush();
+    small::make_room(&full);
+    assert_eq!(server.ctl("add b")["state"], "active");
+    wait_for("the set to be whole", || (m()["health"] == "healthy").then_some(()));
+    assert_eq!(mirror.read(31 * 65_536, 16_384), [2; 16_384]);
+    alone.write(SIZE - 65_536, &[5; 65_536]);
+    [mirror, alone, whole].into_iter().for_each(Client::disconnect);
+    server.stop();
+    let [a, b] = ["a.img", "full/b.img"].map(|leg| std::fs::read(dir.path().join(leg)).expect("it is there"));
+    assert!(a[..32 * 65_536] == b[..32 * 65_536], "the legs read the same");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use nandu_base::ByteLen;
 use nandu_live::{ServeOptions, ctl, examine};
 use nandu_stack::Stack;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -22,14 +23,24 @@ fn the_server_process() {
 const SIZE: u64 = 4 << 20;
 const MORE: u64 = 8 << 20;
 
+fn leg(name: &str, size: u64) -> String {
+    format!("[device.{name}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {size}\n")
+}
+
+fn parity(size: u64) -> String {
+    let legs = ["a", "b", "c"].map(|name| leg(name, size)).concat();
+    format!(
+        "[export.data]\ndevice = \"p\"\n[device.p]\nkind = \"parity\"\nlegs = [\"a\", \"b\", \"c\"]\n\
+         journal_size = \"1 MiB\"\ninitial_sync = \"assume-clean\"\n{legs}"
+    )
+}
+
 fn mirror(kind: &str, size: u64) -> String {
-    let leg =
-        |name: &str| format!("[device.{name}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {size}\n");
     format!(
         "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"{kind}\"\nlegs = [\"a\", \"b\"]\n\
          region_size = \"64 KiB\"\nbitmap_delay = \"10 ms\"\ninitial_sync = \"assume-clean\"\n{}{}",
-        leg("a"),
-        leg("b")
+        leg("a", size),
+        leg("b", size)
     )
 }
 
@@ -209,21 +220,17 @@ fn a_file_grows_and_others_say_why_not() {
     assert_eq!(new.read(0, 4096), [5; 4096]);
     server.stop();
     let three = format!("{}{}{}", leaf("a"), leaf("b"), leaf("c"));
-    for (kind, options_of, why) in [
-        ("parity", "legs = [\"a\", \"b\", \"c\"]\n", "new rows of a parity array have no parity yet"),
-        ("stripe", "legs = [\"a\", \"b\", \"c\"]\nchunk = \"64 KiB\"\n", "a `stripe` does not grow"),
-    ] {
-        let text = of(&format!("[device.top]\nkind = \"{kind}\"\n{options_of}{three}"));
-        let dir = tempfile::tempdir().expect("a directory");
-        let server = Served::start(options(&text, dir.path()));
-        let no = ask(&server, "grow top").expect_err("it keeps its size");
-        assert!(no.contains(why), "{no}");
-        let no = ask(&server, "grow").expect_err("nothing can");
-        assert!(no.contains("no device of this stack can grow"), "{no}");
-        let no = ask(&server, "grow a").expect_err("it is a leg");
-        assert!(no.contains(&format!("devices of kind `{kind}` keep the size")), "{no}");
-        server.stop();
-    }
+    let text =
+        of("[device.top]\nkind = \"stripe\"\nlegs = [\"a\", \"b\", \"c\"]\nchunk = \"64 KiB\"\n") + &three;
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Served::start(options(&text, dir.path()));
+    let no = ask(&server, "grow top").expect_err("it keeps its size");
+    assert!(no.contains("a `stripe` does not grow"), "{no}");
+    let no = ask(&server, "grow").expect_err("nothing can");
+    assert!(no.contains("no device of this stack can grow"), "{no}");
+    let no = ask(&server, "grow a").expect_err("it is a leg");
+    assert!(no.contains("devices of kind `stripe` keep the size"), "{no}");
+    server.stop();
     let below = of("[device.top]\nkind = \"integrity\"\nbelow = \"m\"\n")
         + &mirror("mirror", SIZE)["[export.data]\ndevice = \"m\"\n".len()..];
     let dir = tempfile::tempdir().expect("a directory");
@@ -231,6 +238,173 @@ fn a_file_grows_and_others_say_why_not() {
     let no = ask(&server, "grow m").expect_err("checksums lie at its end");
     assert!(no.contains("does not grow below `top`: devices of kind `integrity` keep the size"), "{no}");
     server.stop();
+}
+
+/// The xor of all legs is zero over their data.
+fn rows_are_even(dir: &Path, data: u64) {
+    let legs = ["a.img", "b.img", "c.img"].map(|file| std::fs::read(dir.join(file)).expect("it is there"));
+    let odd = (0..data as usize).find(|&at| legs.iter().fold(0, |xor, leg| xor ^ leg[at]) != 0);
+    assert_eq!(odd, None, "where the legs do not xor to zero");
+}
+
+fn is_healthy(server: &Served) {
+    wait_for("the array to be healthy", || {
+        let status = ask(server, "status").expect("a status");
+        (status["devices"]["p"]["health"] == "healthy").then_some(())
+    });
+}
+
+#[test]
+fn a_parity_array_serves_more_after_the_command_and_keeps_its_size() {
+    for is_soiled in [false, true] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("p.toml");
+        let text = parity(SIZE);
+        std::fs::write(&path, &text).expect("it is ours");
+        let of_file = |create: bool| {
+            let read = std::fs::read_to_string(&path).expect("it is there");
+            let read = found(&read, dir.path());
+            ServeOptions { create, stack_file: Some(path.clone()), ..options(&read, dir.path()) }
+        };
+        let server = Served::start(of_file(true));
+        let before = served_bytes(&server);
+        let mut old = Client::connect(&server.socket, "data");
+        old.write(8192, &[7; 4096]);
+        let no = ask(&server, "grow").expect_err("nothing is longer");
+        assert!(no.contains("so much is served; make all legs longer first"), "{no}");
+        lengthen(dir.path(), &["a.img", "b.img", "c.img"], MORE);
+        if is_soiled {
+            for (file, byte) in [("a.img", 3), ("b.img", 5), ("c.img", 9)] {
+                let file = OpenOptions::new().write(true).open(dir.path().join(file)).expect("it is ours");
+                file.write_all_at(&[byte; 65_536], SIZE + (1 << 20)).expect("room");
+            }
+        }
+        server.stop();
+        // Nothing changes by a start.
+        let server = Served::start(of_file(false));
+        assert_eq!(served_bytes(&server), before);
+        let mut old = Client::connect(&server.socket, "data");
+        let answer = ask(&server, "grow").expect("all legs are longer");
+        let after = answer["bytes"].as_u64().expect("a size");
+        assert_eq!((after, &answer["device"]), (before + 2 * (MORE - SIZE), &"p".into()));
+        assert_eq!(answer["stack_file"], "says the new sizes");
+        assert_eq!(served_bytes(&server), after);
+        old.write(16_384, &[8; 4096]);
+        let mut new = Client::connect(&server.socket, "data");
+        new.write(after - 4096, &[9; 4096]);
+        new.flush();
+        let is_zero = new.read(before, (after - before - 4096) as u32).iter().all(|&byte| byte == 0);
+        assert!(is_zero, "what is new reads as zeros");
+        // Each leg can be done without, in what is new too.
+        ask(&server, "fail a").expect("the others have everything");
+        assert_eq!(new.read(after - 4096, 4096), [9; 4096]);
+        new.write(before, &[6; 4096]);
+        ask(&server, "add a").expect("it is in order");
+        is_healthy(&server);
+        server.stop();
+        let server = Served::start(of_file(false));
+        assert_eq!(served_bytes(&server), after);
+        let mut client = Client::connect(&server.socket, "data");
+        for (at, byte) in [(8192, 7), (16_384, 8), (before, 6), (after - 4096, 9)] {
+            assert_eq!(client.read(at, 4096), [byte; 4096]);
+        }
+        server.stop();
+        rows_are_even(dir.path(), after / 2);
+    }
+}
+
+#[test]
+fn a_parity_array_is_found_where_its_records_are() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = parity(SIZE);
+    let server = Served::start(options(&text, dir.path()));
+    let mut client = Client::connect(&server.socket, "data");
+    client.write(0, &[5; 4096]);
+    lengthen(dir.path(), &["a.img", "b.img", "c.img"], MORE);
+    ask(&server, "grow p").expect("all legs are longer");
+    let after = served_bytes(&server);
+    server.stop();
+    let sizes = |text: &str| {
+        let built = Stack::parse(text).expect("a stack").build(&Default::default()).expect("it can be built");
+        examine::moved_sizes(&built, dir.path())
+    };
+    let all = ["a", "b", "c"].map(|leg| (leg.to_string(), ByteLen(MORE))).to_vec();
+    assert_eq!(sizes(&text), all);
+    assert_eq!(sizes(&parity(MORE)), []);
+    lengthen(dir.path(), &["a.img", "b.img", "c.img"], MORE + SIZE);
+    assert_eq!(sizes(&text), all);
+    let read = found(&text, dir.path());
+    let server = Served::start(ServeOptions { create: false, ..options(&read, dir.path()) });
+    assert_eq!(served_bytes(&server), after);
+    assert_eq!(Client::connect(&server.socket, "data").read(0, 4096), [5; 4096]);
+    server.stop();
+    // A leg that is away, of which the stack file says the old size, does not make it smaller.
+    std::fs::rename(dir.path().join("c.img"), dir.path().join("away")).expect("it is there");
+    assert_eq!(sizes(&text).into_iter().collect::<BTreeMap<_, _>>(), all.into_iter().collect());
+    let server = Served::start(ServeOptions { create: false, ..options(&read, dir.path()) });
+    assert_eq!(served_bytes(&server), after);
+    assert_eq!(Client::connect(&server.socket, "data").read(0, 4096), [5; 4096]);
+    server.stop();
+    std::fs::rename(dir.path().join("away"), dir.path().join("c.img")).expect("it is ours");
+    let server = Served::start(ServeOptions { create: false, ..options(&read, dir.path()) });
+    is_healthy(&server);
+    // One leg is out: the array does not grow.
+    ask(&server, "fail b").expect("the others have everything");
+    let no = ask(&server, "grow").expect_err("one leg is out");
+    assert!(no.contains("is not a file or block device that is open"), "{no}");
+    ask(&server, "add b").expect("it is in order");
+    is_healthy(&server);
+    ask(&server, "grow").expect("all are there");
+    assert_eq!(served_bytes(&server), after + 2 * SIZE);
+    server.stop();
+}
+
+/// The process is killed while its array grows. It starts again with its old size or the new one, with everything, and with legs that xor to zero.
+#[test]
+fn a_growth_that_is_killed_leaves_the_old_size_or_the_new_one() {
+    let mut sizes = BTreeMap::new();
+    for micros in [0, 300, 1000, 2000, 4000, 8000, 16_000, 64_000] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let text = parity(SIZE);
+        let process = Process::start_env(&text, dir.path(), &[]);
+        let mut client = Client::connect(&process.socket, "data");
+        for block in 0..64 {
+            client.write(block * 8192, &[block as u8 + 1; 4096]);
+        }
+        lengthen(dir.path(), &["a.img", "b.img", "c.img"], MORE);
+        for (file, byte) in [("a.img", 3), ("b.img", 5), ("c.img", 9)] {
+            let file = OpenOptions::new().write(true).open(dir.path().join(file)).expect("it is ours");
+            file.write_all_at(&vec![byte; (MORE - SIZE) as usize], SIZE).expect("room");
+        }
+        let control = process.control.clone();
+        let asked = std::thread::spawn(move || {
+            let command: ctl::Command = "grow".parse().expect("a command");
+            ctl::send(&control, &command).is_ok()
+        });
+        let began = std::time::Instant::now();
+        while began.elapsed().as_micros() < micros {
+            client.write(1 << 20, &[5; 4096]);
+        }
+        process.kill();
+        let had_grown = asked.join().expect("it asks");
+        let process = Process::start_env(&found(&text, dir.path()), dir.path(), &[(PLAIN, "1")]);
+        let bytes = process.status()["exports"][0]["bytes"].as_u64().expect("a size");
+        *sizes.entry(bytes).or_insert(0) += 1;
+        let largest = sizes.last_key_value().map(|(size, _)| *size);
+        assert!(!had_grown || largest == Some(bytes), "{micros} us: it was told that it has grown");
+        let mut client = Client::connect(&process.socket, "data");
+        for block in 0..64 {
+            let is = client.read(block * 8192, 4096);
+            assert_eq!(is, [block as u8 + 1; 4096], "{micros} us, block {block}");
+        }
+        client.disconnect();
+        process.stop();
+        rows_are_even(dir.path(), bytes / 2);
+    }
+    let (least, most) = (sizes.first_key_value(), sizes.last_key_value());
+    let [least, most] = [least, most].map(|found| *found.expect("eight starts").0);
+    assert!(most == least || most == least + 2 * (MORE - SIZE), "{sizes:?}");
+    println!("sizes after 8 kills: {sizes:?}");
 }
 
 #[test]

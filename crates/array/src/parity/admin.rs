@@ -22,16 +22,16 @@ impl Parity {
         if self.run != Run::Running {
             return refuse("too few legs are there", "bring back the legs that were used last");
         }
+        if self.growing.is_on() {
+            return refuse("it is growing", "wait until that is over");
+        }
         match self.maintain(admin, cx)? {
             None => Ok(()),
             Some(Admin::Extend(_)) => refuse(
                 "a parity array keeps the number of its legs: each row is made of all of them",
                 "make a larger one beside it, and copy",
             ),
-            Some(Admin::Grow { .. }) => refuse(
-                "a parity array keeps the size with which it was made: new rows have no parity yet",
-                "make a larger one beside it, and copy",
-            ),
+            Some(Admin::Grow { is_equal }) => self.ask_grow(is_equal, cx),
             Some(_) => Err(AdminError::Unknown),
         }
     }

@@ -149,6 +149,10 @@ plants! {
         "a leg is replaced while another one is not rebuilt";
     replaced_believed, "parity.replaced-leg-taken", "replaced_leg_is_blank",
         "what comes in place of a replaced leg is taken although it holds records";
+    grown_unzeroed, "parity.grown-not-zeroed", "parity_is_xor",
+        "an array grows over its old records without zeroing them";
+    grown_unflushed, "parity.grown-before-zeroed", "parity_is_xor",
+        "an array says its new size before what is new is durably zeros";
 }
 
 /// The first so many of [`PLANTS`] are looked for by the verified simulation too. The others have windows so narrow that only

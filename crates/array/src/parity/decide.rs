@@ -29,6 +29,11 @@ impl Parity {
         self.journaled && sb.head.map != 0 && (sb.head.map, sb.head.lost) != (layout.journal, layout.slot)
     }
 
+    /// Whether a record says the size of this array, or a smaller one that was to become it.
+    fn is_size(&self, sb: &Superblock) -> bool {
+        sb.data == self.room || sb.data < self.room && sb.head.served == self.capacity_of(self.room).0
+    }
+
     pub(super) fn decide(&mut self, cx: &mut Cx<'_>) -> Result<Step, OpenError> {
         let legs = self.legs.len();
         let refused = |why: String, remedy: &str| OpenError::Refused { why, remedy: remedy.into() };
@@ -45,7 +50,7 @@ impl Parity {
                     let why = format!("`{name}` is leg {} of its array", sb.head.leg);
                     return Err(refused(why, "name the legs in their order"));
                 }
-                Some((_, sb)) if sb.shape != self.shape || sb.data != self.geometry.data => {
+                Some((_, sb)) if sb.shape != self.shape || !self.is_size(&sb) => {
                     let why = format!("`{name}` belongs to an array of another shape");
                     return Err(refused(why, "give the options with which the array was made"));
                 }
@@ -178,6 +183,7 @@ impl Parity {
 
     fn adopt(&mut self, sb: Superblock, found: &[Option<Superblock>], blank: u16) -> Result<(), OpenError> {
         self.members.sb = sb;
+        self.geometry.data = sb.data;
         // The list of lost sectors changes without a new generation: it grows before a mark moves on, and shrinks after a flush.
         // Full members carry it. A leg that was just taken in may be the only one to say so.
         let carries = |l: usize| found[l].filter(|own| own.upto[l] == own.data && fits(own, &sb));

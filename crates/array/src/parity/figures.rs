@@ -30,6 +30,7 @@ pub(super) struct Counts {
     pub(super) legs_taken_in: u64,
     pub(super) legs_refused: u64,
     pub(super) timeouts: u64,
+    pub(super) growths: u64,
     pub(super) scrub: Scrubbed,
 }
 
@@ -77,6 +78,7 @@ impl Parity {
         report.count("legs_joined", &mut c.legs_taken_in);
         report.count("legs_refused", &mut c.legs_refused);
         report.count("legs_timed_out", &mut c.timeouts);
+        report.count("growths", &mut c.growths);
         c.scrub.report(&self.scrub.course, report);
     }
 }

@@ -28,7 +28,7 @@ pub const KEPT_EPOCHS: u64 = 4096;
 pub const START_EPOCHS: u64 = 8;
 const ENTRY_MAGIC: [u8; 8] = *b"NanduPJ\x01";
 /// Most legs that a superblock describes.
-const MOST: usize = 16;
+pub const MOST: usize = 16;
 /// The place of a leg that is out.
 pub const OUT: u64 = u64::MAX;
 
@@ -151,6 +151,11 @@ impl LegLayout {
     /// The smallest leg that holds one chunk.
     pub fn smallest(slots: u64, piece: u64, chunk: u64) -> ByteLen {
         ByteLen(chunk + slots * (PAGE + piece) + member::record::SLOTS)
+    }
+
+    /// Where the records end.
+    pub fn end(&self) -> u64 {
+        self.superblocks[1] + PAGE
     }
 
     /// Where a slot of the journal begins.

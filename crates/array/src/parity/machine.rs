@@ -7,8 +7,8 @@ use crate::member::set::Set;
 use crate::member::work::Worker;
 use nandu_base::{
     Absence, Admin, AdminError, Administer, Advise, ByteLen, ByteOffset, ChildUse, Children, Cx, DeviceEvent,
-    ErrorKind, Health, Limits, Machine, Maintenance, MaintenanceKind, Members, Needs, Op, OpenOptions, Peek,
-    Place, Redundancy, Report, ReqId, Span, Step, TimerKey, Violation,
+    Health, Limits, Machine, Maintenance, MaintenanceKind, Members, Needs, Op, OpenOptions, Peek, Place,
+    Redundancy, Report, ReqId, Span, Step, TimerKey, Violation,
 };
 
 impl Machine for Parity {
@@ -43,16 +43,11 @@ impl Machine for Parity {
     }
 
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        if self.run != Run::Running {
-            return cx.fail(id, ErrorKind::Gone);
+        if self.growing.holds() {
+            self.growing.hold(id);
+            return Step::Idle;
         }
-        let request = &cx.requests[id];
-        match request.op {
-            Op::Reset => return cx.fail(id, ErrorKind::Unsupported),
-            Op::Flush => self.admit_flush(id, cx),
-            _ if request.len == ByteLen::ZERO => return Step::Finish(id),
-            _ => self.admit(id, cx),
-        }
+        self.begin_request(id, cx);
         self.advance(cx);
         cx.only_step()
     }
@@ -71,6 +66,7 @@ impl Machine for Parity {
             Tag::SbWrite => self.superblock_written(answer.error, leg, cx),
             Tag::Settle => self.join_settled(answer.error, leg, cx),
             Tag::SbRead => self.superblock_read(id, leg, index, cx),
+            Tag::Grow => self.grow_done(answer.error, leg, cx),
             Tag::Header | Tag::Replay | Tag::Redo => self.open_part_done(id, tag, leg, index, cx),
             Tag::Straggler => {}
         }

@@ -12,7 +12,7 @@
 //! ([decision 191](../../../../docs/decisions/0191-stop-without-a-leg-while-parity-is-not-computed.md)): nothing is put on record without
 //! one, so all of them are current when it is back.
 
-use super::layout::{EPOCHS, KEPT_EPOCHS, OUT, PAGE, Superblock};
+use super::layout::{EPOCHS, KEPT_EPOCHS, LegLayout, MOST, OUT, PAGE, Superblock};
 use super::piece::{Answer, FLUSH, Kind};
 use super::{Parity, Run, Tag, bits};
 use crate::member::set::{Roster, Set};
@@ -125,7 +125,7 @@ impl Set for Parity {
             Run::Running if !bits(self.all()).all(full) || self.rebuilds() => Some(Health::Degraded),
             Run::Running if self.lost.count() > 0 => Some(Health::Degraded),
             Run::Running => Some(Health::Healthy),
-            Run::Closed | Run::Opening | Run::Closing => None,
+            Run::Closed | Run::Opening | Run::Growing | Run::Closing => None,
         }
     }
 
@@ -143,7 +143,7 @@ impl Set for Parity {
     }
 
     fn is_looked_at(&self, leg: usize) -> bool {
-        self.run == Run::Opening || self.members.is_joining(leg)
+        matches!(self.run, Run::Opening | Run::Growing) || self.members.is_joining(leg)
     }
 
     /// All the others are rebuilt, and the parity is computed.
@@ -209,6 +209,7 @@ impl Set for Parity {
                 Tag::Flush => self.flush_part_done(Answer::LOST, leg, index, cx),
                 Tag::Checkpoint => self.checkpoint_flushed(Answer::LOST.error, leg, cx),
                 Tag::SbWrite => self.superblock_written(Answer::LOST.error, leg, cx),
+                Tag::Grow => self.grow_done(Answer::LOST.error, leg, cx),
                 Tag::Settle | Tag::SbRead | Tag::Header | Tag::Replay | Tag::Redo | Tag::Straggler => {
                     continue;
                 }
@@ -260,37 +261,17 @@ impl Parity {
         head.seq += 1;
         head.together = if full { cx.now.0 } else { head.together };
         self.members.writing = self.members.version;
-        let mut upto = [OUT; 16];
-        for (to, leg) in upto.iter_mut().zip(&mut self.legs) {
-            *to = leg.durable;
-            leg.naming = leg.durable;
-        }
-        let in_force = u64::from(self.legs_in());
+        self.legs.iter_mut().for_each(|leg| leg.naming = leg.durable);
+        let upto = self.durable();
+        let served = self.capacity_of(self.room);
         for leg in bits(self.legs_in()) {
             let l = &mut self.legs[leg];
-            let offset = ByteOffset(l.layout.superblocks[l.slots.turn()]);
+            let (layout, offset) = (l.layout, ByteOffset(l.layout.superblocks[l.slots.turn()]));
             let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
             let page = cx.pool.bytes_mut(payload, ByteLen(PAGE));
-            let head = member::Superblock {
-                leg: leg as u8,
-                leg_bytes: l.layout.leg.0,
-                served: self.limits.capacity.0,
-                members: self.geometry.legs,
-                in_force,
-                map: if self.journaled { l.layout.journal } else { 0 },
-                lost: if self.journaled { l.layout.slot } else { 0 },
-                ..self.members.sb.head
-            };
-            let sb = Superblock {
-                head,
-                shape: self.shape,
-                data: self.geometry.data,
-                // Only a full member carries the list: so the first record on a blank leg is one sector, and never torn.
-                lost: if upto[leg] == self.geometry.data { self.lost.encode(page) } else { 0 },
-                upto,
-                ..self.members.sb
-            };
-            sb.encode(page);
+            // Only a full member carries the list: so the first record on a blank leg is one sector, and never torn.
+            let lost = if upto[leg] == self.geometry.data { self.lost.encode(page) } else { 0 };
+            Superblock { lost, ..self.superblock(leg, &layout, served) }.encode(page);
             let (flags, cookie) = (Flags::FUA, Tag::SbWrite.cookie(leg, 0));
             self.members.flying += 1;
             self.count.superblock_writes += 1;
@@ -298,6 +279,27 @@ impl Parity {
             self.send(leg, ReqId::NONE, draft, cx);
             cx.pool.release(payload);
         }
+    }
+
+    /// How far each leg is durably current.
+    fn durable(&self) -> [u64; MOST] {
+        std::array::from_fn(|leg| self.legs.get(leg).map_or(OUT, |leg| leg.durable))
+    }
+
+    /// What a leg of this layout says of the array; its list of lost sectors is put in by who has it.
+    pub(super) fn superblock(&self, leg: usize, layout: &LegLayout, served: ByteLen) -> Superblock {
+        let head = member::Superblock {
+            leg: leg as u8,
+            leg_bytes: layout.leg.0,
+            served: served.0,
+            members: self.geometry.legs,
+            in_force: u64::from(self.legs_in()),
+            map: if self.journaled { layout.journal } else { 0 },
+            lost: if self.journaled { layout.slot } else { 0 },
+            ..self.members.sb.head
+        };
+        let (shape, data, upto) = (self.shape, self.geometry.data, self.durable());
+        Superblock { head, shape, data, lost: 0, upto, ..self.members.sb }
     }
 
     pub(super) fn superblock_written(&mut self, error: Option<ErrorKind>, leg: usize, cx: &mut Cx<'_>) {
@@ -352,6 +354,7 @@ impl Parity {
             self.stir();
         }
         let wanted = self.journal.wants_checkpoint() || self.rebuild_wants_checkpoint();
+        let wanted = wanted && !self.growing.is_quiet();
         let idle = self.members.checkpoint == Checkpoint::None && self.members.flying == 0;
         let settled = self.members.settled == self.members.version;
         if wanted && idle && settled && self.run == Run::Running {
@@ -419,7 +422,7 @@ impl Parity {
         }
         let Some(leg) = self.returning(cx) else { return };
         self.roster[leg].waits_no_more();
-        if cx.peek.limits(leg as u8).capacity != self.legs[leg].layout.leg {
+        if cx.peek.limits(leg as u8).capacity < self.legs[leg].layout.leg {
             return;
         }
         self.members.joining = Some(Joining { leg, left: 2 });
@@ -500,7 +503,16 @@ impl Parity {
         self.stir();
         match self.run {
             Run::Closed => cx.closed(),
-            Run::Running => (self.run, self.closing) = (Run::Closing, true),
+            Run::Growing => {
+                self.grown_in_vain(cx);
+                self.closing = true;
+            }
+            Run::Running => {
+                if self.growing.is_on() {
+                    self.stop_growing(cx);
+                }
+                (self.run, self.closing) = (Run::Closing, true);
+            }
             _ => (self.run, self.closing) = (Run::Failed, true),
         }
         self.members.ended = false;

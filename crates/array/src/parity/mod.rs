@@ -32,6 +32,8 @@
 //! it is written ([`lost`]). A write fails there as long as its parity needs what is lost and what cannot be read: one of all
 //! chunks of the row needs neither.
 //!
+//! **Growth.** On command the array takes the new length of its legs ([`grow`]).
+//!
 //! **Maintenance.** Legs are compared by command or from time to time ([`scrub`]), and replaced by command ([`admin`]). One that hangs is left out ([`crate::stall`]).
 //!
 //! **Not done.** Reads of what is left when two legs are lost. No bitmap of regions for "resync". With "resync" a
@@ -45,6 +47,7 @@ mod admin;
 pub mod config;
 pub mod decide;
 mod figures;
+mod grow;
 mod journal;
 pub mod layout;
 mod lost;
@@ -109,12 +112,14 @@ enum Tag {
     Replay,
     /// A part of a journal entry is written to its place.
     Redo,
+    /// What a growth zeroes, flushes and writes.
+    Grow,
     /// Whatever it was: nobody waits for it any more.
     Straggler,
 }
 
 impl Tag {
-    const ALL: [Tag; 10] = [
+    const ALL: [Tag; 11] = [
         Tag::Part,
         Tag::Flush,
         Tag::Checkpoint,
@@ -124,6 +129,7 @@ impl Tag {
         Tag::Header,
         Tag::Replay,
         Tag::Redo,
+        Tag::Grow,
         Tag::Straggler,
     ];
 
@@ -144,6 +150,8 @@ enum Run {
     Opening,
     /// Requests are served.
     Running,
+    /// It is opened anew with records at the new ends of its legs, while requests wait.
+    Growing,
     /// More than one leg is missing: requests fail until enough are back.
     Failed,
     /// Being closed.
@@ -178,6 +186,8 @@ impl Leg {
 pub struct Parity {
     limits: Limits,
     geometry: Geometry,
+    /// Bytes of each leg that can hold data; more than do while a growth is ended.
+    room: u64,
     planted: Planted,
     seed: u64,
     shape: [u8; 5],
@@ -201,6 +211,7 @@ pub struct Parity {
     opening: open::Opening,
     rebuild: rebuild::Rebuild,
     scrub: scrub::Scrub,
+    growing: grow::Growing,
     lost: lost::Lost,
     journal: Journal,
 
@@ -247,6 +258,7 @@ impl Parity {
             lost: lost::Lost::new(limits.align),
             rebuild_chunk: config.rebuild_chunk.0.min(limits.max_io.0 / layout::PAGE * layout::PAGE),
             limits,
+            room: geometry.data,
             geometry,
             planted,
             seed: cx.seed ^ u64::from(crc32c::crc32c(cx.name.as_bytes())) << 32,
@@ -267,6 +279,7 @@ impl Parity {
             opening: open::Opening::default(),
             rebuild: rebuild::Rebuild::default(),
             scrub: scrub::Scrub::default(),
+            growing: grow::Growing::default(),
             journal: Journal::new(slots),
             jobs: Vec::new(),
             free_jobs: Vec::new(),

@@ -51,6 +51,8 @@ pub(super) enum Step {
     /// They are written to their places.
     Redo,
     Flush,
+    /// A growth is ended: what is new is zeroed.
+    Zero,
     /// All legs say durably that the array is being opened.
     Announce,
     /// The superblocks under which requests are served are durable.
@@ -136,6 +138,12 @@ impl Parity {
             Step::Load => Ok(self.redo(cx)),
             Step::Make => Ok(self.keep_made(cx)),
             Step::Keep => Ok(self.write_places(cx)),
+            Step::Flush if self.is_short() => {
+                self.lost.flushed();
+                self.begin_zeroing();
+                Ok(self.open_zero(cx))
+            }
+            Step::Zero => Ok(self.open_zero(cx)),
             Step::Flush => Ok(self.open_announce(cx)),
             Step::Announce => Ok(self.open_record(cx)),
             Step::Record => return self.serve(cx),
@@ -185,7 +193,7 @@ impl Parity {
 
     fn is_usable(&self, leg: usize, cx: &Cx<'_>) -> bool {
         let l = &self.legs[leg];
-        let right_size = cx.peek.limits(leg as u8).capacity == l.layout.leg;
+        let right_size = cx.peek.limits(leg as u8).capacity >= l.layout.leg;
         cx.peek.is_open(leg as u8) && right_size && !self.roster[leg].has_failed()
     }
 
@@ -228,7 +236,13 @@ impl Parity {
             Tag::Header => layout.slot(index),
             Tag::Replay => self.part_at(part()),
             Tag::Redo => ByteOffset(part().entry.start),
-            Tag::Part | Tag::Flush | Tag::Checkpoint | Tag::Settle | Tag::SbWrite | Tag::Straggler => {
+            Tag::Part
+            | Tag::Flush
+            | Tag::Checkpoint
+            | Tag::Settle
+            | Tag::SbWrite
+            | Tag::Grow
+            | Tag::Straggler => {
                 unreachable!("no such request is tried again by a start")
             }
         }
@@ -257,7 +271,8 @@ impl Parity {
     pub(super) fn exclude(&mut self, cx: &mut Cx<'_>) -> Step {
         let called_in = |l: &usize| self.members.sb.upto[*l] != OUT;
         let all_are_here = (0..self.legs.len()).filter(called_in).all(|l| self.legs[l].is_in());
-        if !self.journaled || all_are_here || self.planted.replayed_before_out {
+        let says_nothing = !self.journaled || all_are_here || self.planted.replayed_before_out;
+        if says_nothing && !self.is_short() {
             return self.read_journal(cx);
         }
         self.next_generation(State::Pair, cx.now);
@@ -279,6 +294,7 @@ impl Parity {
         self.members.sb.head.set = [rng.bits(), rng.bits()];
         self.members.sb.head.seq = 0;
         self.members.sb.since = [0; 16];
+        self.geometry.data = self.room;
         let data = self.geometry.data;
         self.legs.iter_mut().for_each(|l| {
             (l.upto, l.durable) = (data, data);
@@ -307,7 +323,19 @@ impl Parity {
         Step::Flush
     }
 
-    /// A flush of a start is back. One that failed is not tried again: success would prove nothing.
+    /// More of what is new is zeroed; then all legs flush, and the array has its new size.
+    fn open_zero(&mut self, cx: &mut Cx<'_>) -> Step {
+        if self.zero_on(cx) {
+            return Step::Zero;
+        }
+        self.take_room();
+        if self.planted.grown_unflushed {
+            return self.open_announce(cx);
+        }
+        self.open_flush(cx)
+    }
+
+    /// A flush of a start is back, or what it zeroes. One that failed is not tried again: success would prove nothing.
     pub(super) fn opening_flushed(&mut self, leg: usize, error: Option<ErrorKind>) {
         self.opening.left -= 1;
         if error.is_some() {
@@ -353,17 +381,16 @@ impl Parity {
         self.opening.step = Step::None;
         self.members.settled = self.members.version;
         self.stir();
-        let again = std::mem::replace(&mut self.run, Run::Running) == Run::Failed;
         if self.lacking() > 1 {
             // Legs went with the last answer.
-            self.run = if again { Run::Failed } else { Run::Opening };
             return self.start_open();
         }
-        if again {
-            cx.event(DeviceEvent::Back);
-        } else {
-            cx.opened(Ok(()));
+        match std::mem::replace(&mut self.run, Run::Running) {
+            Run::Failed => cx.event(DeviceEvent::Back),
+            Run::Growing => {}
+            _ => cx.opened(Ok(())),
         }
+        self.grown(cx);
     }
 
     fn not_opened(&mut self, error: OpenError, cx: &mut Cx<'_>) {
@@ -371,9 +398,16 @@ impl Parity {
         self.stir();
         self.legs.iter_mut().for_each(|l| (l.upto, l.durable) = (OUT, OUT));
         self.roster.iter_mut().for_each(Seat::waits_no_more);
-        if self.run == Run::Opening {
-            self.run = Run::Closed;
-            cx.opened(Err(error));
+        match self.run {
+            Run::Opening => {
+                self.run = Run::Closed;
+                cx.opened(Err(error));
+            }
+            Run::Growing => {
+                cx.event(DeviceEvent::Lost);
+                self.grown_in_vain(cx);
+            }
+            _ => {}
         }
     }
 }

@@ -152,6 +152,25 @@ impl Parity {
         self.feed(j, cx);
     }
 
+    /// A request of a client begins.
+    pub(super) fn begin_request(&mut self, id: ReqId, cx: &mut Cx<'_>) {
+        let request = &cx.requests[id];
+        let refused = match request.op {
+            _ if self.run != Run::Running => Some(ErrorKind::Gone),
+            Op::Reset => Some(ErrorKind::Unsupported),
+            _ => None,
+        };
+        match request.op {
+            _ if let Some(kind) = refused => {
+                cx.requests[id].fail(kind);
+                cx.finish(id);
+            }
+            Op::Flush => self.admit_flush(id, cx),
+            _ if request.len == ByteLen::ZERO => cx.finish(id),
+            _ => self.admit(id, cx),
+        }
+    }
+
     pub(super) fn new_job(&mut self, job: Job) -> u32 {
         match self.free_jobs.pop() {
             Some(j) => {
@@ -330,6 +349,9 @@ impl Parity {
         let id = std::mem::replace(&mut self.jobs[j as usize].id, ReqId::NONE);
         self.free_jobs.push(j);
         cx.finish(id);
+        if self.growing.is_on() {
+            self.work.add(Ready::Grow);
+        }
         if self.serial && self.line.front() == Some(&j) {
             self.line.pop_front();
             if let Some(&next) = self.line.front() {

@@ -94,7 +94,7 @@ impl Parity {
         if self.scrub.course.pass.is_none() && !self.scrub_is_due(cx) {
             return;
         }
-        if self.is_held() || !self.is_even() {
+        if self.is_held() || self.growing.holds() || !self.is_even() {
             return; // comes again when the rebuild is over
         }
         while let Some(pass) = self.scrub.course.pass.filter(|_| self.scrub.piece == NONE) {

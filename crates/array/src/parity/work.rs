@@ -16,6 +16,8 @@ jobs! {
         Superblocks,
         /// Checkpoints.
         Checkpoint,
+        /// A growth.
+        Grow,
         /// A leg that has come back, or enough of them for another start.
         Join,
         /// Pieces that wait for room in the journal.
@@ -53,6 +55,7 @@ impl Worker for Parity {
             Ready::Open => self.pump_open(cx),
             Ready::Superblocks => self.pump_superblocks(cx),
             Ready::Checkpoint => self.pump_checkpoint(cx),
+            Ready::Grow => self.pump_grow(cx),
             Ready::Join => self.pump_join(cx),
             Ready::Journal => self.pump_slots(cx),
             Ready::Rebuild => self.pump_rebuild(cx),

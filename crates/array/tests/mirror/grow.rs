@@ -1,11 +1,11 @@
 //! Longer legs: a mirror grows on command and not before, whatever is cut or lost meanwhile.
 
-use crate::harness::{CREATE, PLAIN};
+use crate::harness::{ALONE, CREATE, PLAIN};
 use crate::maintenance::rested;
 use crate::random::seeds;
 use crate::scenarios::written;
 use crate::world::{A, B, Setup, World};
-use nandu_array::member::moved::has_moved;
+use nandu_array::member::moved::have_moved;
 use nandu_array::mirror::layout::{Layout, read_superblock};
 use nandu_base::{Admin, ByteLen, Notice, Op, OpenOptions, Rng, SECTOR, Span};
 
@@ -38,8 +38,9 @@ fn records(w: &World, leg: usize, layout: &Layout) -> Vec<nandu_array::mirror::l
 /// What whoever starts a mirror does whose legs are longer than they were: looks where the records are that count.
 fn settle(w: &mut World, before: &[Layout], after: &[Layout]) -> bool {
     let there = |leg: &usize| !w.disk(*leg).lost;
-    let says = |leg: usize| has_moved(&records(w, leg, &before[leg]), &records(w, leg, &after[leg]));
-    let moved = (0..w.legs()).filter(there).any(says);
+    let places = |leg: usize| (records(w, leg, &before[leg]), records(w, leg, &after[leg]));
+    let places: Vec<_> = (0..w.legs()).filter(there).map(places).collect();
+    let moved = have_moved(places.iter().map(|(before, now)| (&before[..], &now[..])));
     take(w, if moved { after } else { before });
     moved
 }
@@ -322,6 +323,60 @@ fn a_cut_at_any_step_of_a_growth_leaves_it_as_it_was_or_grown() {
                     .unwrap_or_else(|wrong| panic!("{name}, twice {twice}: {wrong}"));
                 assert!(outcomes.iter().all(|&n| n > 5), "seed {seed}: {outcomes:?}");
             }
+        }
+    }
+}
+
+/// The power is cut at each step, and a leg is lost with it. The other one goes on by the operator's word; then the leg is back.
+fn go_on_alone_everywhere(setup: &Setup, leg: usize) -> Result<u64, String> {
+    let mut went_on = 0;
+    for n in 1.. {
+        let told =
+            |e: String| format!("seed {}, leg {leg} is lost with a cut after {n} events: {e}", setup.seed);
+        let mut w = World::new(setup.clone());
+        let (before, after) = layouts(&w);
+        w.open(CREATE).map_err(|e| told(e.to_string()))?;
+        w.run(20_000);
+        w.fuse = Some(n);
+        story(&mut w, &after);
+        let ended = !w.is_over();
+        w.cut();
+        w.disk(leg).lost = true;
+        settle(&mut w, &before, &after);
+        w.may_lose = true; // what only the lost leg had
+        if w.open(ALONE).is_ok() {
+            w.read_all();
+            let a = w.write(40, 20);
+            w.wait(&[a]);
+            let f = w.flush();
+            w.wait(&[f]);
+            w.cut();
+            w.disk(leg).lost = false;
+            settle(&mut w, &before, &after);
+            // Its records at the place that counts may be gone: it is filled as a blank one.
+            if w.open(PLAIN).is_err() {
+                w.cut();
+                w.open(CREATE).map_err(|e| told(e.to_string()))?;
+            }
+            let r = w.read(40, 20);
+            w.wait(&[r]);
+            went_on += u64::from(w.is_ok(r));
+        }
+        w.wrong.take().map_or(Ok(()), Err).map_err(told)?;
+        if ended {
+            break;
+        }
+    }
+    Ok(went_on)
+}
+
+#[test]
+fn what_a_leg_has_done_alone_since_a_growth_was_cut_off_counts() {
+    for seed in seeds(2) {
+        for leg in [A, B] {
+            let went_on =
+                go_on_alone_everywhere(&Setup::small(seed), leg).unwrap_or_else(|wrong| panic!("{wrong}"));
+            assert!(went_on > 20, "seed {seed}, leg {leg}: {went_on}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod cuts;
 mod damage;
+mod grow;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod maintenance;

@@ -29,6 +29,8 @@ fn every_planted_fault_is_found() {
 #[test]
 fn every_planted_fault_that_needs_a_story_is_found() {
     all_found(STORY_PLANTS.iter().map(|plant| plant.name).collect(), |name| {
-        crate::maintenance::finds(name).or_else(|| crate::old::finds(name))
+        crate::maintenance::finds(name)
+            .or_else(|| crate::old::finds(name))
+            .or_else(|| crate::grow::finds(name))
     });
 }

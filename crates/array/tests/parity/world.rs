@@ -40,7 +40,7 @@ impl Setup {
         self
     }
 
-    fn slots(&self) -> u64 {
+    pub fn slots(&self) -> u64 {
         match self.config.write_hole {
             WriteHole::Journal => self.config.journal_size.0 / (4096 + self.config.chunk().0),
             WriteHole::Resync => 0,

@@ -89,11 +89,11 @@ fn show(opened: &Opened, built: &Built, spares: &[Option<Spare>]) -> String {
     out
 }
 
-/// Mirrors of which every leg has a file that is longer than what is used of it.
+/// Arrays that can grow, of which every leg has a file that is longer than what is used of it.
 fn longer<'a>(built: &'a Built, left: &[LeftOver]) -> Vec<&'a str> {
     let is_longer = |&&child: &&u32| left[child as usize].behind.0 > 0;
-    let mirrors = built.parts.iter().filter(|part| matches!(part.kind, "mirror" | "hetero-mirror"));
-    let all = mirrors.filter(|part| part.children.iter().filter(is_longer).count() == part.children.len());
+    let arrays = built.parts.iter().filter(|part| nandu_live::examine::grows(part.kind));
+    let all = arrays.filter(|part| part.children.iter().filter(is_longer).count() == part.children.len());
     all.map(|part| part.name.as_str()).collect()
 }
 

@@ -54,7 +54,7 @@ fn text(found: &[Examined], sets: &[Set]) -> String {
         if let Some((was, kind)) = one.was {
             let (path, bytes) = (&one.path, one.bytes.0);
             let how = match kind {
-                "mirror" => {
+                "mirror" | "parity" => {
                     "It is used as it was until `nandu ctl SOCKET grow` has more of it served, and at its old length too"
                 }
                 _ => "It is found again at its old length",

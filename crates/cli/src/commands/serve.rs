@@ -63,7 +63,7 @@ fn reload(stack: &str, sets: &[(String, String)]) -> Option<Reload> {
     })
 }
 
-/// A stack whose mirrors find their records, and what was set for that beside `sets`: files may be longer than they were. `writes`: the
+/// A stack whose arrays find their records, and what was set for that beside `sets`: files may be longer than they were. `writes`: the
 /// stack file says so from then on.
 pub fn open_where_records_are(
     stack: &str,

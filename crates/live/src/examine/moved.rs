@@ -1,12 +1,12 @@
-//! Where the records of mirrors are whose legs have become longer than the stack file says, or than they were.
+//! Where the records of mirrors and parity arrays are whose legs have become longer than the stack file says, or than they were.
 //!
 //! A file that was made longer is used as it was until a command says otherwise; a growth that was cut off counts or not, for all legs
 //! ([`nandu_array::member::moved`]). So records are looked for where each leg ends by the stack file, where it ends now, and where the last data
-//! of any leg of the mirror end.
+//! of any leg of the array end.
 
 use super::{Image, RECORD};
-use nandu_array::member::{self, moved::has_moved};
-use nandu_array::mirror::layout::{Superblock, read_superblock};
+use nandu_array::member::{self, Superblock, moved::have_moved};
+use nandu_array::{mirror, parity};
 use nandu_base::{ByteLen, MediumSpec};
 use nandu_stack::Built;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,14 +22,43 @@ struct Leg<'a> {
     ends: BTreeSet<u64>,
 }
 
-/// The legs of mirrors whose records are elsewhere than the stack file says, and the sizes with which they are found. Nothing is changed.
+/// The legs of mirrors and parity arrays whose records are elsewhere than the stack file says, and the sizes with which they are found. Nothing is changed.
 pub fn moved_sizes(built: &Built, base: &Path) -> Vec<(String, ByteLen)> {
     let mut sizes = Vec::new();
-    for part in built.parts.iter().filter(|part| matches!(part.kind, "mirror" | "hetero-mirror")) {
-        let legs = part.children.iter().filter_map(|&child| leg(built, child, base));
-        sizes.extend(of_one(legs.collect()));
+    for part in built.parts.iter().filter(|part| grows(part.kind)) {
+        let legs: Vec<Leg<'_>> = part.children.iter().filter_map(|&child| leg(built, child, base)).collect();
+        let found = of_one(&legs);
+        sizes.extend(of_the_missing(built, &part.children, &legs, &found));
+        sizes.extend(found);
     }
     sizes
+}
+
+/// What a set has grown to counts for its legs that are not there too: otherwise it would be as large as these were.
+fn of_the_missing(
+    built: &Built,
+    children: &[u32],
+    legs: &[Leg<'_>],
+    found: &[(String, ByteLen)],
+) -> Vec<(String, ByteLen)> {
+    let now = |leg: &Leg<'_>| {
+        let found = found.iter().find(|(name, _)| name == leg.name);
+        found.map_or(leg.size, |(_, size)| size.0)
+    };
+    let has_grown = legs.iter().any(|leg| now(leg) > leg.size);
+    let Some(least) = legs.iter().map(now).min().filter(|_| has_grown) else { return Vec::new() };
+    let missing = children.iter().filter_map(|&child| {
+        let part = &built.parts[child as usize];
+        let MediumSpec::Block(spec) = &part.medium else { return None };
+        let is_there = legs.iter().any(|leg| leg.name == part.name);
+        (!is_there && spec.capacity.0 < least).then(|| (part.name.clone(), ByteLen(least)))
+    });
+    missing.collect()
+}
+
+/// Whether arrays of this kind take the new length of their legs.
+pub fn grows(kind: &str) -> bool {
+    matches!(kind, "mirror" | "hetero-mirror" | "parity")
 }
 
 fn leg<'a>(built: &'a Built, node: u32, base: &Path) -> Option<Leg<'a>> {
@@ -46,7 +75,7 @@ fn leg<'a>(built: &'a Built, node: u32, base: &Path) -> Option<Leg<'a>> {
     Some(Leg { name: &part.name, size: spec.capacity.0, image, ends })
 }
 
-fn of_one(legs: Vec<Leg<'_>>) -> Vec<(String, ByteLen)> {
+fn of_one(legs: &[Leg<'_>]) -> Vec<(String, ByteLen)> {
     let ends: BTreeSet<u64> = legs.iter().flat_map(|leg| leg.ends.iter().copied()).collect();
     let places: Vec<BTreeMap<u64, Vec<Superblock>>> = legs
         .iter()
@@ -55,32 +84,33 @@ fn of_one(legs: Vec<Leg<'_>>) -> Vec<(String, ByteLen)> {
             found.filter(|(_, records)| !records.is_empty()).collect()
         })
         .collect();
-    let says = |places: &BTreeMap<u64, Vec<Superblock>>, leg: &Leg<'_>| {
-        let (Some((&from, before)), Some((&to, now))) = (places.first_key_value(), places.last_key_value())
-        else {
-            return false;
-        };
-        match from == to {
-            true => from > leg.size,
-            false => has_moved(before, now),
-        }
-    };
-    let have_moved = places.iter().zip(&legs).any(|(places, leg)| says(places, leg));
+    let said = places.iter().zip(legs).filter_map(|(places, leg)| {
+        let ((&from, before), (&to, now)) = (places.first_key_value()?, places.last_key_value()?);
+        let nothing = &[][..];
+        Some(match from == to {
+            true if from > leg.size => (nothing, &now[..]),
+            true => (&before[..], nothing),
+            false => (&before[..], &now[..]),
+        })
+    });
+    let have_moved = have_moved(said);
     let counts = places.iter().map(|places| match have_moved {
         true => places.last_key_value(),
         false => places.first_key_value(),
     });
-    let counts = counts.zip(&legs).filter_map(|(place, leg)| Some((leg, *place?.0)));
+    let counts = counts.zip(legs).filter_map(|(place, leg)| Some((leg, *place?.0)));
     counts
         .filter(|(leg, end)| *end != leg.size)
         .map(|(leg, end)| (leg.name.to_string(), ByteLen(end)))
         .collect()
 }
 
-/// The records of a mirror on a leg that ends there, by their own word too.
+/// The records of an array on a leg that ends there, by their own word too.
 fn records(image: &Image, end: u64) -> Vec<Superblock> {
     let slots = member::record::slots(end).into_iter().flatten();
     let read = slots.filter_map(|at| image.read(at, RECORD).ok().flatten());
-    let records = read.filter_map(|page| Some(read_superblock(&page)?.0));
+    let of_mirror = |page: &[u8]| Some(mirror::layout::read_superblock(page)?.0);
+    let of_parity = |page: &[u8]| Some(parity::layout::Superblock::read(page)?.0.head);
+    let records = read.filter_map(|page| of_mirror(&page).or_else(|| of_parity(&page)));
     records.filter(|sb| sb.leg_bytes / RECORD as u64 == end / RECORD as u64).collect()
 }

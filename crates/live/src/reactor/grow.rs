@@ -1,9 +1,9 @@
 //! Files and devices that have become longer: on command more of them is served.
 //!
-//! *A mirror* whose legs are files takes their new lengths by itself ([`nandu_array::mirror`]); what is served changes when it says so, and
-//! the answer comes then. What both legs have more is a hole where it reads as zeros on both: then nothing of it is copied.
+//! *A mirror or a parity array* whose legs are files takes their new lengths by itself ([`nandu_array::mirror`], [`nandu_array::parity`]); what is served
+//! changes when it says so, and the answer comes then. What all legs have more is a hole where it reads as zeros on all: then nothing of it is copied, or zeroed.
 //! *A file* that is exported as it is has nothing to move. Afterwards the stack file says the new sizes, as it names new legs
-//! ([`crate::stack_file`]); a start before that finds out where the records of a mirror are ([`crate::examine::moved_sizes`]).
+//! ([`crate::stack_file`]); a start before that finds out where the records of an array are ([`crate::examine::moved_sizes`]).
 //!
 //! *Clients.* Whoever connects from then on sees the new size; an open connection keeps the one that it was told.
 //!
@@ -13,6 +13,7 @@
 use super::control::refusal;
 use super::slab::Key;
 use super::{News, Reactor};
+use crate::examine::grows;
 use crate::nbd::Exports;
 use nandu_base::{Admin, ByteLen, ByteOffset, Notice};
 use serde_json::{Value, json};
@@ -43,7 +44,8 @@ impl Reactor {
             return found.ok_or_else(|| refusal(&format!("unknown device `{name}`")));
         }
         let may_grow = |&node: &u32| {
-            matches!(self.kinds[node as usize], "mirror" | "hetero-mirror" | "file")
+            let kind = self.kinds[node as usize];
+            (grows(kind) || kind == "file")
                 && (0..self.graph.len() as u32)
                     .all(|above| !self.children[above as usize].contains(&node) || self.is_passing(above))
         };
@@ -51,7 +53,7 @@ impl Reactor {
         match all[..] {
             [device] => Ok(device),
             [] => Err(refusal(
-                "no device of this stack can grow: only a mirror of files, and a file that is exported, can",
+                "no device of this stack can grow: only a mirror or a parity array of files, and a file that is exported, can",
             )),
             _ => {
                 let names: Vec<&str> = all.iter().map(|&node| self.graph.name(node)).collect();
@@ -69,17 +71,12 @@ impl Reactor {
         let name = self.graph.name(device).to_string();
         let kind = self.kinds[device as usize];
         let legs = match kind {
-            "mirror" | "hetero-mirror" => self.children[device as usize].clone(),
+            kind if grows(kind) => self.children[device as usize].clone(),
             "file" => vec![device],
-            "parity" => {
-                return Err(format!(
-                    "`{name}` keeps the size with which it was made: new rows of a parity array have no parity yet; make a larger one \
-                     beside it, and copy"
-                ));
-            }
             kind => {
                 return Err(format!(
-                    "`{name}` keeps its size: a `{kind}` does not grow; only a mirror of files, and a file that is exported, can"
+                    "`{name}` keeps its size: a `{kind}` does not grow; only a mirror or a parity array of files, and a file that is exported, \
+                     can"
                 ));
             }
         };
@@ -151,6 +148,7 @@ impl Reactor {
 
     /// Goes on with growths of which devices have told how they went.
     pub(super) fn answer_growths(&mut self) {
+        self.offer_late_growths();
         let mut at = 0;
         while at < self.growths.len() {
             let device = self.growths[at].device;
@@ -174,6 +172,18 @@ impl Reactor {
                     self.answer_leg(device, &refusal(&why));
                 }
             }
+        }
+    }
+
+    /// A parity array that too few legs kept from its new size has it when it is back, and nobody waits for it by then.
+    fn offer_late_growths(&mut self) {
+        let is_asked = |device: u32| self.growths.iter().any(|growth| growth.device == device);
+        let late = self.host.notices.iter().filter_map(|&(device, notice)| match notice {
+            Notice::Grown(size) if !is_asked(device) => Some((device, size)),
+            _ => None,
+        });
+        for (device, size) in late.collect::<Vec<(u32, ByteLen)>>() {
+            self.offer_more(device, size);
         }
     }
 

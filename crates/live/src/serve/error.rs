@@ -84,7 +84,7 @@ pub enum ServeError {
         device: String,
         /// Why.
         error: OpenError,
-        /// Leaves whose file or store is missing, or is not what it was, with reasons.
+        /// Devices below that did not start, and leaves whose file or store is missing, or is not what it was, with reasons.
         missing: Vec<(String, String)>,
     },
     /// An export cannot be offered.

@@ -32,7 +32,7 @@ use crate::reactor::watchdog::{Bark, Watchdog};
 use crate::reactor::{BlockOffer, Leaves, Listener, Reactor, Setup, WIDEST_BLOCK};
 use crate::tls::Acceptor;
 use crate::ublk::{Device, Driver, Shape, UblkNumber};
-use nandu_base::{ByteLen, Content, Instant, Limits, MediumSpec, OpenOptions, Span, TenantId};
+use nandu_base::{ByteLen, Content, Instant, Limits, MediumSpec, OpenError, OpenOptions, Span, TenantId};
 use nandu_stack::{BuildOptions, Built, BuiltPart, Graph};
 use rustix::fs::Mode;
 use std::path::PathBuf;
@@ -570,14 +570,33 @@ impl Server<'_> {
                     Some((leaf.clone(), crate::examine::made_longer(path, *size)?))
                 };
                 let longer = self.files.iter().filter_map(longer);
+                let missing: Vec<_> = missing.iter().cloned().chain(longer).collect();
+                let refused = self.refused_below(&error, &missing);
                 return Err(ServeError::Open {
                     device,
                     error,
-                    missing: missing.iter().cloned().chain(longer).collect(),
+                    missing: refused.into_iter().chain(missing).collect(),
                 });
             }
         }
         Ok(())
+    }
+
+    /// The device that another one misses, when it is there and does not start: why, and so on down to the one that has found something. Those that
+    /// are missing are known.
+    fn refused_below(&self, error: &OpenError, missing: &[(String, String)]) -> Vec<(String, String)> {
+        let graph = self.reactor.graph();
+        let (mut refused, mut error) = (Vec::new(), error);
+        while let OpenError::Gone { device } = error {
+            let node = (0..graph.len() as u32).find(|&node| graph.name(node) == device);
+            let Some(Err(why)) = node.and_then(|node| graph.open_result(node)) else { break };
+            if missing.iter().any(|(known, _)| known == device) {
+                break;
+            }
+            refused.push((device.clone(), why.to_string()));
+            error = why;
+        }
+        refused
     }
 
     /// Answers what is under way, hangs up, and closes the machines.

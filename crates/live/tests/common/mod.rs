@@ -5,6 +5,7 @@ pub mod client;
 pub mod process;
 pub mod prometheus;
 pub mod script;
+pub mod small;
 pub mod stacks;
 pub mod versions;
 

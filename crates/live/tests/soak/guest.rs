@@ -5,9 +5,10 @@
 //! system; the next boot finds what it must hold.
 
 use crate::common::process::have;
+use crate::common::small::{fill, make_room};
 use crate::common::versions::{BLOCK, Knowledge, write_and_fail};
 use crate::common::{Served, options};
-use crate::faults::{Fault, copy_store, fill, flip, flip_data, flip_store, make_room};
+use crate::faults::{Fault, copy_store, flip, flip_data, flip_store};
 use crate::kinds::{Below, Kind, LEG};
 use crate::life::{after_a_flip, look, look_or_fail, mend, whole};
 use crate::tally::{RIGHT, Tally};
@@ -170,7 +171,7 @@ impl Place<'_> {
         let fault = *rng.pick(&FAULTS);
         let borne = match fault {
             Fault::Full => self.mounted,
-            _ => self.kind.has_files() && self.kind.bears(fault),
+            _ => self.kind.has_files() && self.kind.bears(leg, fault),
         };
         let freeze = self.kind.has_files().then_some((leg, Fault::Freeze));
         if borne { Some((leg, fault)) } else { freeze }

@@ -21,7 +21,7 @@ pub enum Below {
     SsdAndHdd,
 }
 
-/// One kind of stack. `top` is the device `m`; `tolerant`: one of its legs may fail and nothing is lost.
+/// One kind of stack. `top` is the device `m`, with what lies between it and the legs; `tolerant`: one of its legs may fail and nothing is lost.
 pub struct Kind {
     pub name: &'static str,
     top: &'static str,
@@ -29,6 +29,8 @@ pub struct Kind {
     pub legs: &'static [&'static str],
     pub below: Below,
     pub tolerant: bool,
+    /// So many of its first legs hold copies only: where it is not tolerant one of these may fail.
+    copies: usize,
     /// Says in `health` when its legs are equal.
     pub has_health: bool,
     /// An older copy of a leg is refused.
@@ -45,6 +47,7 @@ const SET: Kind = Kind {
     legs: &["a", "b"],
     below: Below::Files { checked: false },
     tolerant: true,
+    copies: 0,
     has_health: true,
     knows_old: true,
     first_with_records: 0,
@@ -62,6 +65,10 @@ const JOURNAL: &str = "kind = \"parity\"\nlegs = [\"a\", \"b\", \"c\"]\nchunk = 
 const RESYNC: &str = "kind = \"parity\"\nlegs = [\"a\", \"b\", \"c\"]\nchunk = \"16 KiB\"\ninitial_sync = \"assume-clean\"\nwrite_hole = \"resync\"";
 const HYBRID: &str =
     "kind = \"hybrid\"\nslc = \"slc\"\nmlc = \"mlc\"\ndisk = \"disk\"\nerase_unit = \"64 KiB\"";
+const MIRRORED: &str = "kind = \"hybrid\"\nslc = \"ring\"\ndisk = \"disk\"\nerase_unit = \"64 KiB\"\n\
+    [device.ring]\nkind = \"mirror\"\nlegs = [\"ring-a\", \"ring-b\"]\nregion_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\nbitmap_delay = \"10 ms\"\n\
+    [device.disk]\nkind = \"mirror\"\nlegs = [\"disk-a\", \"disk-b\"]\nregion_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\nbitmap_delay = \"10 ms\"";
+const COPIES: &str = "kind = \"hybrid\"\nslc = \"slc\"\nmlc = \"mlc\"\ndisk = \"disk\"\nerase_unit = \"64 KiB\"\ncache_mode = \"writethrough\"";
 const PASSING: &str = "kind = \"cache\"\nbelow = \"a\"\nsize = \"1 MiB\"";
 const BACK: &str = "kind = \"cache\"\nbelow = \"a\"\nsize = \"1 MiB\"\nwrite = { kind = \"writeback\", dirty_expire = \"50 ms\" }";
 
@@ -90,6 +97,23 @@ pub const KINDS: &[Kind] = &[
         tolerant: false,
         has_health: false,
         first_with_records: 2,
+        ..SET
+    },
+    Kind {
+        name: "hybrid of mirrors",
+        top: MIRRORED,
+        legs: &["ring-a", "ring-b", "disk-a", "disk-b"],
+        first_with_records: 2,
+        ..SET
+    },
+    // Rings of copies are believed after a clean end only, so an older copy of one is emptied, and of the disk nobody knows it.
+    Kind {
+        name: "hybrid, write-through",
+        top: COPIES,
+        legs: &["slc", "mlc", "disk"],
+        tolerant: false,
+        copies: 2,
+        knows_old: false,
         ..SET
     },
     Kind { name: "cache", top: PASSING, legs: &["a"], ..ALONE },
@@ -181,16 +205,17 @@ impl Kind {
         };
         let leg = rng.below(self.legs.len() as u64) as usize;
         let fits = fault != Fault::Full || faults::is_small(&self.place(leg, dir).0);
-        (fits && self.bears(fault)).then_some((leg, fault))
+        (fits && self.bears(leg, fault)).then_some((leg, fault))
     }
 
-    /// Whether nothing is lost when a leg has this fault.
-    pub fn bears(&self, fault: Fault) -> bool {
+    /// Whether nothing is lost when the leg has this fault.
+    pub fn bears(&self, leg: usize, fault: Fault) -> bool {
+        let may_go = self.tolerant || leg < self.copies;
         match fault {
             Fault::Freeze => true,
             // Alone the leg stays in; of a set it is given up.
-            Fault::Errors => self.tolerant || !self.has_health,
-            Fault::Loss | Fault::Full => self.tolerant,
+            Fault::Errors => may_go || !self.has_health,
+            Fault::Loss | Fault::Full => may_go,
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::common::client::Client;
 use crate::common::process::Process;
+use crate::common::small::{self, Small};
 use crate::common::versions::{BLOCK, Knowledge, write_and_fail, write_randomly};
 use crate::common::{Served, options, wait_for};
-use crate::faults::{self, Fault, Small};
+use crate::faults::{self, Fault};
 use crate::guest::planted;
 use crate::kinds::{Below, Kind, LEG};
 use crate::tally::{RIGHT, Tally};
@@ -107,7 +108,7 @@ impl Life<'_> {
         let small =
             fault.filter(|(_, fault)| *fault == Fault::Full).map(|(leg, _)| self.kind.place(leg, self.dir).0);
         if let Some(folder) = &small {
-            faults::fill(folder);
+            small::fill(folder);
         }
         self.did(fault.map_or("no fault", |(_, fault)| fault.name()));
         let requests = 100 + rng.below(600);
@@ -125,7 +126,7 @@ impl Life<'_> {
             }
         }
         if let Some(folder) = &small {
-            faults::make_room(folder);
+            small::make_room(folder);
         }
         Ok(())
     }
@@ -340,6 +341,12 @@ fn read(client: &mut Client, block: u64) -> Result<Vec<u8>, String> {
         .map_err(|errno| format!("block {block} is not readable: errno {errno}"))
 }
 
+/// Waits until every set of the stack says that its legs are equal.
 pub fn whole(what: &str, mut status: impl FnMut() -> serde_json::Value) {
-    wait_for(what, || (status()["devices"]["m"]["health"] == "healthy").then_some(()));
+    wait_for(what, || {
+        let status = status();
+        let devices = status["devices"].as_object().expect("devices");
+        let mut said = devices.values().filter_map(|device| device["health"].as_str());
+        said.all(|health| health == "healthy").then_some(())
+    });
 }
