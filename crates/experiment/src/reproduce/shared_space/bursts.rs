@@ -10,7 +10,8 @@
 
 use super::pair::{BETA, Collection, PAIRS, Pair, Unit, Way, counter};
 use super::verdicts::{
-    NOTHING_FORCED, NOTHING_LENT, PROPOSAL, against, differ, in_words, lent, more, put, sides, tenants,
+    NOTHING_FORCED, NOTHING_LENT, PROPOSAL, against, differ, in_words, lent, more, put, sides, slowest,
+    tenants,
 };
 use crate::failure::Failure;
 use crate::reproduce::Findings;
@@ -90,12 +91,7 @@ pub fn per_erase(result: &RunResult) -> Option<f64> {
 }
 
 fn hosts(case: &str, base: Way, way: Way, pairs: &[Pair], found: &mut Findings) {
-    let both = tenants(pairs, WIDE, way).zip(tenants(pairs, WIDE, base));
-    let ratios: Vec<(&str, f64)> =
-        both.map(|((load, s), (_, v))| (load, s.total.mean_ns as f64 / v.total.mean_ns as f64)).collect();
-    let worst = ratios.iter().map(|r| r.1).fold(f64::MIN, f64::max);
-    let words: Vec<String> = ratios.iter().map(|(load, ratio)| format!("{load} {ratio:.3}")).collect();
-    put(found, "C3-4", case, Some(worst), pairs, words.join(", "));
+    slowest(case, (base, way), |t| t.total.mean_ns, pairs, found);
     found.moot_unless(lent(pairs, WIDE, way) > 0, NOTHING_LENT);
 }
 

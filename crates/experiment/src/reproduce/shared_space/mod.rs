@@ -2,12 +2,13 @@
 //! each has its own.
 //!
 //! Three pairs of loads run on each arrangement of the drive: with units of 20 MiB and with single blocks, without lending and with
-//! several shares of it; and once more with loads that come in phases ([`bursts`]). What the paper leaves open is in the experiment's README.
+//! several shares of it; once more with loads that come in phases ([`bursts`]), and once with units that are set aside ([`pools`]). What the paper leaves open is in the experiment's README.
 //! [`pair`] runs, [`verdicts`] holds what came out against the claims, [`side`] sets arrangements side by side. [`scenes`] are the small
 //! examples of the paper, [`shootout`] compares schedulers.
 
 mod bursts;
 mod pair;
+mod pools;
 mod scenes;
 mod shootout;
 mod side;
@@ -36,9 +37,13 @@ fn measure(runner: &Runner) -> Result<Findings, Failure> {
     if runner.wants(&["C3-11"]) {
         shootout::measure(runner, &mut found)?;
     }
-    if runner.wants_beside(&["C3-5", "C3-6", "C3-8", "C3-11"]) {
+    let beside = [&["C3-5", "C3-6", "C3-8", "C3-11"][..], &pools::CLAIMS].concat();
+    let without_pool = |id: &&str| runner.wants_some(id, |case| !pools::has(case));
+    if runner.wants_beside(&beside) || pools::CLAIMS.iter().any(without_pool) {
         pairs(runner, &mut found)?;
     }
+    let pools = pools::measure(runner, &mut found)?;
+    side::pools(&pools, &mut found);
     Ok(found)
 }
 

@@ -15,6 +15,8 @@ pub const PAIRS: [[&str; 2]; 3] =
 pub const BETAS: [u64; 4] = [5, 10, 20, 30];
 /// The share of the paper's example.
 pub const BETA: u64 = 10;
+/// The shares that are set aside, in percent.
+pub const POOLS: [u64; 3] = [10, 20, 30];
 
 /// Dies of the drive.
 const DIES: u64 = 20;
@@ -23,6 +25,9 @@ const PLANES: u64 = 40;
 const PAGES: u64 = 128;
 /// Requests of each load from which on tenants have as many units as in Table 4's first row.
 const FULL: u64 = 200_000;
+/// Units of a tenant where a part of them is set aside: with as many as in Table 4's first row Financial1 is through before it has used what it has
+/// spare beside a pool of 20 %.
+const BESIDE_POOL: u64 = 128;
 /// Cycles of a busy and a quiet phase in a run, where loads come in phases: a tenant then writes about as much in a cycle as it has spare.
 const CYCLES: u64 = 5;
 
@@ -50,6 +55,8 @@ pub enum Way {
     Shared(u64),
     /// The same where lenders keep one erased unit, and have one back when they ask for it.
     Strict,
+    /// The proposal with so many percent set aside, of which only what is needed is lent.
+    Reserved(u64),
     /// The proposal with a share that follows its worth.
     Adaptive,
     /// Tenants apart, behind the scheduler of the proposal, and an idle drive collects.
@@ -120,15 +127,36 @@ fn label(unit: Unit, way: Way) -> String {
     format!("{way:?}, {unit:?}")
 }
 
-/// Units that each tenant has.
-fn units(runner: &Runner) -> u64 {
-    if runner.requests < FULL { 64 } else { 256 }
+/// Whether a run is long enough for a part of the units to be set aside.
+pub fn may_set_aside(runner: &Runner) -> bool {
+    runner.requests >= FULL
 }
 
-/// The drive with so many units for each tenant.
-fn setup(units: u64, unit: Unit, way: Way) -> Setup {
-    // 85 % of 20 MiB for each unit.
-    let size = format!("{} MiB", units * 17);
+/// What each tenant has.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    /// Units, of 20 MiB each.
+    units: u64,
+    /// MiB that it has exported.
+    mib: u64,
+}
+
+impl Given {
+    /// The units of Table 4, or a quarter, and 85 % of them exported.
+    fn of(runner: &Runner) -> Given {
+        let units = if runner.requests < FULL { 64 } else { 256 };
+        Given { units, mib: units * 17 }
+    }
+
+    /// Of what it is given so many percent hold nothing of the tenant: the others are filled to 85 %.
+    fn beside_pool(percent: u64) -> Given {
+        Given { units: BESIDE_POOL, mib: BESIDE_POOL * 17 * (100 - percent) / 100 }
+    }
+}
+
+/// The drive with so much for each tenant.
+fn setup(Given { units, mib }: Given, unit: Unit, way: Way) -> Setup {
+    let size = format!("{mib} MiB");
     let text = |text: &str| format!("\"{text}\"");
     let tenant = |name: &str| format!("{{ name = \"{name}\", size = \"{size}\" }}");
     let mut set = vec![
@@ -136,6 +164,7 @@ fn setup(units: u64, unit: Unit, way: Way) -> Setup {
         ("device.second.size", text(&size)),
         ("device.second.offset", text(&size)),
         ("device.ssd.blocks_per_plane", (2 * units).to_string()),
+        ("device.ssd.spare_factor", text(&format!("{}/{}", units * 20 - mib, units * 20))),
         ("device.ssd.tenants", format!("[{}, {}]", tenant("first"), tenant("second"))),
     ];
     if unit == Unit::Block {
@@ -175,6 +204,7 @@ fn setup(units: u64, unit: Unit, way: Way) -> Setup {
         Way::Strict => {
             Some(format!("contribution = \"{BETA}/100\", reserve_min = 1, return_policy = \"on-demand\""))
         }
+        Way::Reserved(percent) => Some(format!("contribution = \"{percent}/100\", pool = \"reserved\"")),
         Way::Adaptive => Some(format!("contribution = \"{BETA}/100\", contribution_max = \"30/100\"")),
         _ => None,
     };
@@ -192,8 +222,17 @@ impl Pair {
         let wide = wide.into_iter().chain(BETAS.map(Way::Shared)).map(|way| (Unit::Superblock, way));
         let single = [Way::Vssd, Way::Shared(BETA), Way::Dies, Way::Channels];
         let ways: Vec<_> = wide.chain(single.map(|way| (Unit::Block, way))).collect();
-        let both = loads.map(|name| laid(runner, stand_in(name)));
-        Pair::on(runner, loads, &ways, both)
+        let given = Given::of(runner);
+        let both = loads.map(|name| laid(given, stand_in(name)));
+        Pair::on(runner, given, loads, &ways, both)
+    }
+
+    /// Runs both loads with so many percent set aside, and on the same units and data without.
+    pub fn with_pool(runner: &Runner, percent: u64, loads: [&'static str; 2]) -> Result<Pair, Failure> {
+        let ways = [Way::Vssd, Way::VssdBehindCfq, Way::Shared(percent), Way::Reserved(percent)];
+        let given = Given::beside_pool(percent);
+        let both = loads.map(|name| laid(given, stand_in(name)));
+        Pair::on(runner, given, loads, &ways.map(|way| (Unit::Superblock, way)), both)
     }
 
     /// Runs both loads in phases, busy in turns.
@@ -203,10 +242,11 @@ impl Pair {
         let ways: Vec<_> = ways.map(|way| (Unit::Superblock, way)).collect();
         let gap = loads.map(gap_us).into_iter().min().expect("there are two");
         let period = format!("{} us", runner.requests * gap / CYCLES);
+        let given = Given::of(runner);
         let load =
-            |name, offset| laid(runner, stand_in(name)).with("period", period.clone()).with("offset", offset);
+            |name, offset| laid(given, stand_in(name)).with("period", period.clone()).with("offset", offset);
         let both = [load(loads[0], "0"), load(loads[1], "1/2")];
-        Pair::on(runner, loads, &ways, both)
+        Pair::on(runner, given, loads, &ways, both)
     }
 
     /// Runs a tenant that overwrites all of its space at random and never rests, beside one that is calm for three fifths of the run, and then
@@ -215,24 +255,25 @@ impl Pair {
         let ways = [Unit::Superblock, Unit::Block]
             .map(|unit| [Way::VssdBehindCfq, Way::Shared(BETA)].map(|way| (unit, way)))
             .concat();
-        let bytes = format!("{} MiB", units(runner) * 17);
+        let given = Given::of(runner);
+        let bytes = format!("{} MiB", given.mib);
         let adversary = Load::plain("uniform").with("space", bytes).with("write", "1");
         let adversary = adversary.with("interarrival", "1 ms");
         // A request of its neighbour for four of it; a cycle is four fifths of the run, of which the busy quarter comes last.
-        let other = laid(runner, stand_in("webmail")).with("offset", "1/4");
+        let other = laid(given, stand_in("webmail")).with("offset", "1/4");
         let other = other.with("period", format!("{} us", runner.requests * 800));
         let other = Load { requests: Some((runner.requests / 4).max(1)), ..other };
-        Pair::on(runner, ["uniform", "webmail"], &ways, [adversary, other])
+        Pair::on(runner, given, ["uniform", "webmail"], &ways, [adversary, other])
     }
 
     fn on(
         runner: &Runner,
+        given: Given,
         loads: [&'static str; 2],
         ways: &[(Unit, Way)],
         [first, second]: [Load; 2],
     ) -> Result<Pair, Failure> {
-        let units = units(runner);
-        let setups: Vec<Setup> = ways.iter().map(|&(unit, way)| setup(units, unit, way)).collect();
+        let setups: Vec<Setup> = ways.iter().map(|&(unit, way)| setup(given, unit, way)).collect();
         let results = runner.together(&setups, &[("first", first), ("second", second)])?;
         Ok(Pair { loads, results })
     }
@@ -305,9 +346,8 @@ fn gap_us(name: &str) -> u64 {
 }
 
 /// A load over all that a tenant has exported, of which an eighth is hot.
-fn laid(runner: &Runner, load: Load) -> Load {
-    let units = units(runner);
-    load.with("space", format!("{} MiB", units * 17)).with("hot", format!("{} KiB", units * 17 * 128))
+fn laid(Given { mib, .. }: Given, load: Load) -> Load {
+    load.with("space", format!("{mib} MiB")).with("hot", format!("{} KiB", mib * 128))
 }
 
 /// A figure that the drive counts.

@@ -4,6 +4,7 @@
 
 use super::bursts::{Phased, per_erase};
 use super::pair::{BETA, Pair, Unit, Way, counter};
+use super::pools::Pool;
 use super::verdicts::{PROPOSAL, tenants};
 use crate::format::{count, thousandths, time};
 use crate::reproduce::{Findings, Sheet};
@@ -55,6 +56,21 @@ pub fn tables(pairs: &[Pair], phased: &Phased, found: &mut Findings) {
     ] {
         found.tables.push(hosts(format!("Host latencies, {what}"), pairs, ways));
         found.tables.push(drives(format!("Collection, life and lending, {what}"), pairs, ways));
+    }
+}
+
+/// What drives do where a part of the units is set aside, and on the same units and data where none is.
+pub fn pools(pools: &[Pool], found: &mut Findings) {
+    for Pool { percent, pairs } in pools {
+        let ways = [
+            ("VSSD", Way::Vssd),
+            ("VSSD behind CFQ", Way::VssdBehindCfq),
+            ("lending, a claim", Way::Shared(*percent)),
+            ("lending, set aside", Way::Reserved(*percent)),
+        ];
+        let ways = ways.map(|(name, way)| (name, Unit::Superblock, way));
+        let title = format!("Collection, life and lending, {percent} % of the units beside the data");
+        found.tables.push(drives(title, pairs, &ways));
     }
 }
 
@@ -113,7 +129,10 @@ fn drives(title: String, pairs: &[Pair], ways: &[(&str, Unit, Way)]) -> Sheet {
                 of_drive("gc_blocks_collected"),
                 valid.map_or_else(none, |percent| format!("{percent:.1} %")),
             ];
-            let lends = matches!(way, Way::Shared(_) | Way::Adaptive | Way::Strict | Way::SharedIdle);
+            let lends = matches!(
+                way,
+                Way::Shared(_) | Way::Reserved(_) | Way::Adaptive | Way::Strict | Way::SharedIdle
+            );
             let base = if way == Way::SharedIdle { Way::VssdIdle } else { Way::VssdBehindCfq };
             let counters = [
                 "tenant_1_units_borrowed",

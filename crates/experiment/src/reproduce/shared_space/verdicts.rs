@@ -31,7 +31,7 @@ const SAME_AS_BETA: &str = "what is lent is bounded before beta, and every figur
 type FigureOf = fn(&Collection) -> f64;
 
 fn origin(pairs: &[Pair]) -> String {
-    let workloads = pairs.iter().flat_map(|p| &p.result(Unit::Superblock, PROPOSAL).provenance.workloads);
+    let workloads = pairs.iter().filter_map(|p| p.results().next()).flat_map(|r| &r.provenance.workloads);
     let mut origins: Vec<&str> = workloads.map(|w| w.origin.as_str()).collect();
     origins.sort_unstable();
     origins.dedup();
@@ -240,16 +240,25 @@ pub fn hosts(pairs: &[Pair], found: &mut Findings) {
         ("lending alone, p99", PROPOSAL, Way::VssdBehindCfq, p99),
         ("paper's reading", Way::Strict, Way::VssdBehindCfq, mean),
     ] {
-        let wide = Unit::Superblock;
-        let both = tenants(pairs, wide, way).zip(tenants(pairs, wide, against));
-        let ratios: Vec<(&str, f64)> = both
-            .map(|((load, shared), (_, vssd))| (load, figure(shared) as f64 / figure(vssd) as f64))
-            .collect();
-        let worst = ratios.iter().map(|r| r.1).fold(f64::MIN, f64::max);
-        let words: Vec<String> = ratios.iter().map(|(load, ratio)| format!("{load} {ratio:.3}")).collect();
-        put(found, "C3-4", case, Some(worst), pairs, words.join(", "));
-        found.moot_unless(against == Way::Vssd || lent(pairs, wide, way) > 0, NOTHING_LENT);
+        slowest(case, (against, way), figure, pairs, found);
+        found.moot_unless(against == Way::Vssd || lent(pairs, Unit::Superblock, way) > 0, NOTHING_LENT);
     }
+}
+
+/// A case of C3-4: by this figure of each tenant the most that one way is slower than the other.
+pub fn slowest(
+    case: &str,
+    (base, way): (Way, Way),
+    figure: fn(&TenantResult) -> u64,
+    pairs: &[Pair],
+    found: &mut Findings,
+) {
+    let both = tenants(pairs, Unit::Superblock, way).zip(tenants(pairs, Unit::Superblock, base));
+    let ratios: Vec<(&str, f64)> =
+        both.map(|((load, here), (_, there))| (load, figure(here) as f64 / figure(there) as f64)).collect();
+    let worst = ratios.iter().map(|r| r.1).fold(f64::MIN, f64::max);
+    let words: Vec<String> = ratios.iter().map(|(load, ratio)| format!("{load} {ratio:.3}")).collect();
+    put(found, "C3-4", case, Some(worst), pairs, words.join(", "));
 }
 
 /// W3-2, W3-7: who pays for it, and what it does to the drive.
