@@ -373,11 +373,13 @@ impl SsdConfig {
         let mut ssd = Ssd::new(limits, parts, idle, rests, buffer, cx);
         match cx.precondition {
             Precondition::Empty => {}
-            Precondition::Filled => ssd.plan.fill(),
-            Precondition::Fragmented(share) => ssd.plan.fragment(share, Rng::new(cx.seed).fork(4).bits()),
+            Precondition::Filled => ssd.plan.of_any_map_mut().fill(),
+            Precondition::Fragmented(share) => {
+                ssd.plan.of_any_map_mut().fragment(share, Rng::new(cx.seed).fork(4).bits())
+            }
             Precondition::Aged => {
                 let (free, seed) = (self.gc.steady_free(), Rng::new(cx.seed).fork(3).bits());
-                ssd.plan.age(&mut *self.gc.policy(layout.blocks, seed), free, seed)?;
+                ssd.plan.of_any_map_mut().age(&mut *self.gc.policy(layout.blocks, seed), free, seed)?;
             }
         }
         Ok(Box::new(ssd))

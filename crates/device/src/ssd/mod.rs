@@ -108,16 +108,16 @@ impl<M: Mapping> Ssd<M> {
     #[inline(never)]
     fn attend(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Option<Step> {
         if self.plan.renew_is_due {
-            self.plan.shorten_journal(id, cx);
+            self.plan.of_any_map_mut().shorten_journal(id, cx);
         }
         self.note_request(id, cx);
         let has_ended = self.plan.blocks.has_ended();
         self.plan.attention = has_ended || self.attends();
-        if has_ended && self.plan.is_past_its_end(id, cx.requests) {
+        if has_ended && self.plan.of_any_map().is_past_its_end(id, cx.requests) {
             return Some(cx.fail(id, ErrorKind::ReadOnly));
         }
         if self.plan.checkpoint_is_due() {
-            self.plan.take_checkpoint(cx.requests[id].cause, cx);
+            self.plan.of_any_map_mut().take_checkpoint(cx.requests[id].cause, cx);
         }
         self.buffer.as_ref()?;
         Some(self.request_buffered(id, cx))
@@ -146,12 +146,12 @@ impl<M: Mapping> Ssd<M> {
         if let Some(medium) = cx.medium.as_deref_mut() {
             medium.settle(cx.now);
         }
-        let gone = self.plan.gives_up(deal, dealing);
+        let gone = self.plan.of_any_map().gives_up(deal, dealing);
         if !self.give_pages_up(gone.start, gone.end, cx) {
             let why = "writes to what it gives up wait for room in the write buffer".into();
             return Err(DealError::Refused { why, remedy: "try again".into() });
         }
-        self.plan.make_deal(deal, dealing, cx)
+        self.plan.of_any_map_mut().make_deal(deal, dealing, cx)
     }
 
     /// How long a write waits for what its pool of a log-block map has to do, about.
@@ -172,9 +172,9 @@ impl<M: Mapping> Ssd<M> {
             cx.cancel_wake(buffer.key());
         }
         self.plan.record_trims(cx, TenantId::SYSTEM);
-        self.plan.write_map_back(cx);
+        self.plan.of_any_map_mut().write_map_back(cx);
         if self.plan.paging.keeper.is_some() {
-            self.plan.take_checkpoint(TenantId::SYSTEM, cx);
+            self.plan.of_any_map_mut().take_checkpoint(TenantId::SYSTEM, cx);
         }
         self.close_when_done(cx);
     }
@@ -257,7 +257,7 @@ impl<M: Mapping> Machine for Ssd<M> {
             units: chips.ppn_end() + self.buffer.as_ref().map_or(0, |buffer| buffer.dump_units()),
             unit_sectors: self.plan.host.page.sectors,
             units_per_block: chips.block_stride(),
-            own: self.plan.own_keys(),
+            own: self.plan.of_any_map().own_keys(),
         })
     }
 
@@ -266,11 +266,11 @@ impl<M: Mapping> Machine for Ssd<M> {
             self.plan.exec.lanes.watch_idleness();
         }
         if cx.medium.as_deref().is_none_or(|medium| how.create && medium.is_blank()) {
-            self.plan.store_fill(cx);
+            self.plan.of_any_map_mut().store_fill(cx);
             cx.opened(Ok(()));
         } else {
             self.stand_still(true, cx);
-            let end = self.plan.recover(cx).at;
+            let end = self.plan.of_any_map_mut().recover(cx).at;
             self.plan.recovery.took(end.since(cx.now).0);
             self.restore_buffer(cx);
             self.stand_still(false, cx);
@@ -349,24 +349,26 @@ impl<M: Mapping> Machine for Ssd<M> {
         if report.wants_counters() {
             self.put_counters(report);
         }
-        self.plan.report_map(report);
+        self.plan.of_any_map_mut().report_map(report);
         self.plan.exec.lanes.report(report);
         if let Some(buffer) = &mut self.buffer {
             buffer.report(report);
         }
-        self.plan.report_log_blocks(report);
-        self.plan.report_slc(report);
+        self.plan.of_any_map_mut().report_log_blocks(report);
+        self.plan.of_any_map_mut().report_slc(report);
         self.plan.exec.report_suspensions(report);
         self.plan.exec.queue.report_shares(report);
-        self.plan.report_wear(report);
-        self.plan.report_tenants(report);
+        self.plan.of_any_map_mut().report_wear(report);
+        self.plan.of_any_map_mut().report_tenants(report);
         if self.plan.has_streams() {
             report.put("pages_written_to_other_streams", self.plan.count.stream_pages);
         }
         self.plan.recovery.report(report);
         report.energy(|from, to, out| self.energy(from, to, out));
-        report.wear(|| std::iter::once(self.plan.wear_region()).chain(self.plan.slc_region()));
-        report.spaces(|out| self.plan.tenant_spaces(out));
+        report.wear(|| {
+            std::iter::once(self.plan.of_any_map().wear_region()).chain(self.plan.of_any_map().slc_region())
+        });
+        report.spaces(|out| self.plan.of_any_map().tenant_spaces(out));
         report.flash_map(|| self.flash_map());
         report.restart(&mut self.plan.count);
         if report.begins_anew() {
@@ -380,7 +382,7 @@ impl<M: Mapping> Machine for Ssd<M> {
             return Err(Violation { invariant: "queue", what });
         }
         let all_began = self.counts_all && self.plan.exec.queue.outstanding() == 0;
-        self.plan.exec.lanes.check(all_began.then(|| self.plan.counted()))?;
+        self.plan.exec.lanes.check(all_began.then(|| self.plan.of_any_map().counted()))?;
         self.check_rest()?;
         self.plan.exec.lanes.check_idleness()?;
         self.plan.exec.queue.check_suspensions()?;
@@ -389,9 +391,9 @@ impl<M: Mapping> Machine for Ssd<M> {
             buffer.check()?;
         }
         if self.plan.map.log_blocks().is_some() {
-            return self.plan.check_logged();
+            return self.plan.of_any_map().check_logged();
         }
-        self.plan.check_blocks()
+        self.plan.of_any_map().check_blocks()
     }
 
     fn advise(&self) -> Option<&dyn Advise> {
@@ -460,7 +462,7 @@ impl<M: Mapping> Administer for Ssd<M> {
     }
 
     fn deal(&mut self, deal: Deal, cx: &mut Cx<'_>) -> Result<Dealt, DealError> {
-        let dealing = self.plan.dealing()?;
+        let dealing = self.plan.of_any_map().dealing()?;
         self.plan.exec.lanes.tick(cx.now);
         self.watch_idleness(cx);
         self.stand_still(true, cx);

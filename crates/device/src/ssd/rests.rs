@@ -73,7 +73,7 @@ impl<M: Mapping> Ssd<M> {
         let mut next: Option<Instant> = None;
         for group in 0..groups {
             for tenant in 0..tenants {
-                let Some(pool) = self.plan.next_owing(group, tenant) else { continue };
+                let Some(pool) = self.plan.of_any_map().next_owing(group, tenant) else { continue };
                 let idle_at = self.rests.as_ref().map_or(Instant::ZERO, |rests| rests.last[tenant] + after);
                 let at = if cx.now < idle_at { Some(idle_at) } else { self.return_step(pool, cx) };
                 next = at.map(|at| next.map_or(at, |next| next.min(at))).or(next);
@@ -85,7 +85,7 @@ impl<M: Mapping> Ssd<M> {
     /// Gives a unit back that a pool can spare, or clears a little; returns when the next step may come, `None` when there is nothing to do.
     fn return_step(&mut self, pool: u32, cx: &mut Cx<'_>) -> Option<Instant> {
         let least = self.idle.as_ref().map_or(1, |idle| idle.least_gain);
-        match self.plan.return_unit(pool, least) {
+        match self.plan.of_any_map_mut().return_unit(pool, least) {
             Return::Nothing => None,
             Return::Done => Some(cx.now + Span(1)),
             Return::Clear(cause) => Some(self.idle_step(pool, cause, cx)),
@@ -95,7 +95,7 @@ impl<M: Mapping> Ssd<M> {
     /// The part of I-8 about a drive at rest.
     pub(super) fn check_rest(&self) -> Result<(), Violation> {
         match self.idle.as_ref().is_some_and(|idle| idle.is_at_rest) {
-            true => self.plan.check_returns(),
+            true => self.plan.of_any_map().check_returns(),
             false => Ok(()),
         }
     }

@@ -343,7 +343,10 @@ fn run_after(runs: &[Run], at: u32) -> u32 {
 }
 
 impl Mapping for Cftl {
-    const GATHERS: bool = true;
+    #[inline(always)]
+    fn gathers(&self) -> bool {
+        true
+    }
 
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
         match self.index[lpn.0 as usize] {

@@ -86,9 +86,15 @@ impl MapOps {
 }
 
 /// A scheme of translation. The defaults are those of a map that is in RAM as a whole.
-pub trait Mapping: Send {
+///
+/// It is compiled into the planner of a drive; what is rare there is compiled once, for a `dyn Mapping`
+/// ([`crate::plan::Planner::of_any_map`]).
+pub trait Mapping: Send + 'static {
     /// Whether it may ask for logical blocks to be gathered ([`switching`]).
-    const GATHERS: bool = false;
+    #[inline(always)]
+    fn gathers(&self) -> bool {
+        false
+    }
 
     /// Where the page lies, at no cost: for checks, hints, and maps in RAM.
     fn get(&self, lpn: Lpn) -> Option<Ppn>;

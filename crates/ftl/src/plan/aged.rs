@@ -36,7 +36,7 @@ struct Region {
     free: u32,
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Lays an aged drive out. `policy` is one like the drive's own.
     pub fn age(&mut self, policy: &mut dyn GcPolicy, free: u32, seed: u64) -> Result<(), BuildError> {
         if self.tenants.is_some() {

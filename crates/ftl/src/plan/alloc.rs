@@ -24,7 +24,7 @@ pub(super) struct Taken {
     pub low: bool,
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// The next page for the host's data of `lpn`.
     pub(super) fn next_host_page(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
         if self.tenants.is_some() {

@@ -72,7 +72,7 @@ impl Keeper {
     }
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Whether a checkpoint is to be taken before the next request.
     #[inline]
     pub fn checkpoint_is_due(&self) -> bool {

@@ -36,7 +36,7 @@ impl Clearing {
         Clearing { victim: NOBODY, next: 0, rate: 0, debt: 0, empty: false, to: Cursor::CLOSED };
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// After a page of the host on `plane`: moves as many pages as are needed to be done before the plane runs out.
     pub(super) fn clear_after_write(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let p = &self.blocks.planes[plane as usize];

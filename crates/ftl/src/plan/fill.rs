@@ -59,7 +59,7 @@ fn pages_drawn(logical: u32, share: Ratio) -> u32 {
     ((drawn + (1 << 31)) >> 32) as u32
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Maps every logical page, as if the drive had been written once from start to end.
     pub fn fill(&mut self) {
         if self.map.log_blocks().is_some() {

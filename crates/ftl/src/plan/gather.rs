@@ -60,11 +60,13 @@ impl Gatherer {
     }
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// After a request for page `lpn`: copies as many pages as may be.
     #[inline]
     pub fn gather_some(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) {
-        if M::GATHERS && (self.paging.gatherer.under_way.is_some() || self.map.wants_gathered().is_some()) {
+        if self.map.gathers()
+            && (self.paging.gatherer.under_way.is_some() || self.map.wants_gathered().is_some())
+        {
             self.gather_pages(lpn, cause, cx);
         }
     }

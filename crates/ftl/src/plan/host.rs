@@ -57,7 +57,7 @@ struct HostPage<G> {
 /// What a request's whole pages have come to so far: what the next one waits for, and those that something stood before.
 type SoFar<'a, F> = (&'a mut After, &'a mut Option<Pieces<F>>);
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Reads what a request asks for.
     #[inline]
     pub fn read(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {

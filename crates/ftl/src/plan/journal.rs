@@ -9,7 +9,7 @@ use crate::trim_journal::{Extent, Record, TrimJournal};
 use crate::{Lpn, Ppn};
 use nandu_base::{Cx, Oob, ReqId, TenantId, Violation, Work};
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// I-19: what is trimmed is on record, or waits for one, while an older version of it lies on the flash.
     pub(super) fn check_trims(&self) -> Result<(), Violation> {
         let mut known = vec![false; self.host.logical as usize];

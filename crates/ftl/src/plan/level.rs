@@ -115,7 +115,7 @@ impl Leveller {
     }
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// The block of the plane to clear for its wear, now that one is to be cleared. One of the map is cleared at once.
     pub(super) fn cold_victim(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Option<BlockId> {
         let p = self.blocks.planes[plane as usize];

@@ -45,7 +45,7 @@ fn decode_mark(page: &[u8]) -> Option<(u32, u32)> {
     (word(0)? == MARK_MAGIC).then_some((word(4)?, word(8)?))
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     #[inline(always)]
     pub(super) fn log(&self) -> &LogMap {
         self.map.log_blocks().expect("only asked of a drive with a log-block map")

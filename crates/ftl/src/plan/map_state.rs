@@ -12,7 +12,7 @@ use crate::plan::flash::{After, NONE};
 use crate::{BlockId, Ppn};
 use nandu_base::{ByteLen, Cx, TenantId, Violation, Window, Work};
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Writes every translation page that is used, as part of a fill that is computed.
     pub(super) fn fill_map(&mut self) {
         for tp in (0..self.map.translation_pages()).map(Tp) {

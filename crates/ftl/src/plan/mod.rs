@@ -141,7 +141,7 @@ pub struct Parts<M, F> {
 }
 
 /// See the module's page.
-pub struct Planner<M, F> {
+pub struct Planner<M: ?Sized, F> {
     /// Fixed figures.
     pub host: Host,
     /// Whether requests of whole pages may take the short way: units of one block, no tenants, no fault that strikes
@@ -153,8 +153,6 @@ pub struct Planner<M, F> {
     marks_records: bool,
     /// Whether pages may also move the short way: no tenants, no fault that strikes single pages.
     moves_plainly: bool,
-    /// The map.
-    pub map: M,
     /// What is kept for a map that is partly on the flash.
     pub paging: Paging,
     /// The blocks.
@@ -190,6 +188,8 @@ pub struct Planner<M, F> {
     /// Erases of all blocks since the drive was made; kept apart from the blocks' own counts, for I-16.
     erases_ever: u64,
     planted: Planted,
+    /// The map; last, so that a planner of a certain map is one of any map too.
+    pub map: M,
 }
 
 impl<M: Mapping, F: Flash> Planner<M, F> {
@@ -220,7 +220,6 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             assert!(is_apart, "a geometry that was checked has blocks for the table of tenants");
         }
         Planner {
-            map,
             paging,
             host,
             is_plain: tenants.is_none()
@@ -262,9 +261,23 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             count: Counts::default(),
             erases_ever: 0,
             planted,
+            map,
         }
     }
 
+    /// The same as a planner of any map. What is asked of it is compiled once and not for each map: starts, checks, figures, deals, and whatever else is
+    /// not part of a request or of a step of collection.
+    pub fn of_any_map(&self) -> &Planner<dyn Mapping, F> {
+        self
+    }
+
+    /// The same, to change.
+    pub fn of_any_map_mut(&mut self) -> &mut Planner<dyn Mapping, F> {
+        self
+    }
+}
+
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Whether a cache of blocks in SLC mode is there.
     pub fn has_slc(&self) -> bool {
         self.slc.is_some()

@@ -86,7 +86,7 @@ pub(super) fn without_mode(state: UnitState) -> UnitState {
     }
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// How the pages that it programs for itself are told from those of the host.
     pub fn own_keys(&self) -> OwnKeys {
         match self.map.log_blocks() {

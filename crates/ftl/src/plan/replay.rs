@@ -47,7 +47,7 @@ struct Replay {
     entries: BTreeSet<Lpn>,
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// The newest valid checkpoint. Takes over which pages of its blocks are used.
     pub(super) fn find_checkpoint(&mut self, cx: &mut Cx<'_>) -> Option<Checkpoint> {
         let anchors = self.paging.keeper.as_ref()?.anchors.clone();

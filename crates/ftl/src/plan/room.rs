@@ -55,7 +55,7 @@ impl Traces {
     }
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Sees to it that each plane has an erased block again; returns when what can be timed ahead is complete.
     pub(super) fn make_room(&mut self, cx: &mut Cx<'_>) -> After {
         for pool in 0..self.blocks.planes.len() as u32 {

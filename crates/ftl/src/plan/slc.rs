@@ -94,7 +94,7 @@ impl SlcCache {
     }
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Whether a page lies in a block in SLC mode.
     #[inline]
     pub fn is_slc(&self, ppn: Ppn) -> bool {

@@ -33,7 +33,7 @@ impl Streams {
     }
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// The stream of a page that the host writes now.
     #[inline]
     pub(super) fn stream_of(&mut self, lpn: Lpn) -> u32 {

@@ -270,7 +270,7 @@ impl Tenants {
     }
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     pub(super) fn tenants_mut(&mut self) -> &mut Tenants {
         self.tenants.as_deref_mut().expect("only asked for on a drive with tenants")
     }

@@ -102,7 +102,7 @@ impl Paging {
     }
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Carries out what the map has asked for, behind `after`; returns the last of it that must be waited for.
     #[inline(always)]
     pub(super) fn run_map_ops(&mut self, after: After, cause: TenantId, cx: &mut Cx<'_>) -> After {
@@ -459,7 +459,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
         put("map_invalidations_unknown", self.map.unsettled());
         put("map_directory_bytes", self.map.directory_ram());
         put("cmt_slots", u64::from(self.map.cache_slots()));
-        if M::GATHERS {
+        if self.map.gathers() {
             let gathered = &self.paging.gatherer.count;
             put("map_blocks_converted", gathered.blocks);
             put("map_pages_converted", gathered.pages);

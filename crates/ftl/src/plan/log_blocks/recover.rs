@@ -14,7 +14,7 @@ use crate::plan::flash::After;
 use crate::{BlockId, Ppn};
 use nandu_base::{ByteLen, Cx, Oob, TenantId, UnitState, Work};
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Rebuilds everything from the medium; returns when the start is complete.
     pub(in super::super) fn recover_logged(&mut self, cx: &mut Cx<'_>) -> After {
         self.recovery = Figures::default();

@@ -15,7 +15,7 @@ use crate::wear::{Standing, Worn};
 use crate::{BlockId, FreeOrder};
 use nandu_base::{Cx, TenantId, Work};
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// A block was erased: it may be worn out, and the erased ones stand in their order.
     pub(super) fn note_erased(&mut self, pool: u32, block: u32) {
         let id = self.log().block(pool, block);

@@ -36,7 +36,7 @@ impl Tenants {
     }
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Counts anew at how many erased units a debtor begins to clear. A log-block map merges for want of a log block, whoever owes what.
     pub(in crate::plan) fn look_ahead(&mut self, pool: u32) {
         if self.map.log_blocks().is_some() {

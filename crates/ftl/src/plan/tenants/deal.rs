@@ -168,7 +168,7 @@ impl Tenants {
     }
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// What is settled for tenants that come and go, where they may.
     pub fn dealing(&self) -> Result<Dealing, DealError> {
         let dealing = self.tenants.as_deref().and_then(|tenants| tenants.dealing.clone());
@@ -415,7 +415,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
 }
 
 /// Starts: what a scan has to know before anything else.
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Finds the newest table and takes it over. Where there is none, the drive is as its options say.
     pub(in crate::plan) fn recover_table(&mut self, cx: &mut Cx<'_>) {
         let Some(dealing) = self.tenants.as_deref().and_then(|tenants| tenants.dealing.clone()) else {

@@ -60,7 +60,7 @@ fn due(shares: &[Share], floors: &[u32], good: u32) -> Vec<u32> {
     books.accounts().iter().map(|account| account.allocated).collect()
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Good units of a group.
     pub(super) fn good_in(&self, group: u32) -> u32 {
         self.blocks.good_blocks(group * self.blocks.pools_per_plane())

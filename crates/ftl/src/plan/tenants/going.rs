@@ -11,7 +11,7 @@ use crate::plan::flash::After;
 use crate::{BlockId, Lpn, Ppn};
 use nandu_base::{Cx, DealError, TenantId};
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     pub(super) fn shrink_tenant(
         &mut self,
         tenant: usize,

@@ -11,7 +11,7 @@ use crate::isolation::room;
 use crate::mapping::Mapping;
 use nandu_base::{Cx, TenantId};
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Gets erased units from others, until opening one does not begin a collection; who owes units goes on while another one helps.
     pub(in crate::plan) fn fill_up(&mut self, pool: u32, cx: &mut Cx<'_>) {
         if self.tenants_mut().planted.others_collect {

@@ -42,7 +42,7 @@ impl LogDealing {
     }
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Writes the table where a start looks for it; returns what stands for the record.
     pub(super) fn write_table_apart(&mut self, table: &Table, cx: &mut Cx<'_>) -> After {
         let tables = self.tenants_mut().tables.as_mut().expect("a drive with places for tenants");

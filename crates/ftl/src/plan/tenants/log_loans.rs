@@ -35,7 +35,7 @@ impl Tenants {
     }
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// A page of a pool is about to be written for `cause`: where a log block would be given up for it, one comes back or is borrowed.
     pub(in crate::plan) fn find_room_for_log(
         &mut self,

@@ -22,7 +22,7 @@ use crate::plan::flash::Pieces;
 use crate::{BlockId, Lpn, Ppn};
 use nandu_base::{Cx, TenantId, Work};
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Whose a translation page is: of all, on a drive without tenants.
     pub(in crate::plan) fn owner_of_map_page(&self, tp: Tp) -> usize {
         self.tenants.as_deref().map_or(0, |tenants| tenants.of(Lpn(self.map.span(tp).start)))

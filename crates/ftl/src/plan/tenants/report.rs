@@ -7,7 +7,7 @@ use crate::mapping::Mapping;
 use crate::{BlockId, Lpn, Ppn};
 use nandu_base::{Report, Violation};
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// I-7: a unit has one owner and holds nobody else's pages, the ledger adds up, and what nobody was given is erased. I-8: every demand
     /// so far was met by at most one collection.
     pub(in crate::plan) fn check_tenants(&self) -> Result<(), Violation> {

@@ -10,7 +10,7 @@ use super::super::{Flash, Planner};
 use crate::mapping::Mapping;
 use crate::{BlockId, Lpn};
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// The pool that a scanned unit belongs to, by a logical page whose data or trim it holds. One without any held what a cut
     /// has torn: it goes to the tenant that most likely opened it, one without an open unit and with units to spare.
     pub(in crate::plan) fn owner_after_cut(&self, block: BlockId, lpn: Option<Lpn>, held: &[u32]) -> u32 {

@@ -56,7 +56,7 @@ pub enum Return {
     Clear(TenantId),
 }
 
-impl<M: Mapping, F: Flash> Planner<M, F> {
+impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// The pools of a group whose owners owe units that should come back while they are idle, with their owners.
     pub fn next_owing(&self, group: usize, tenant: usize) -> Option<u32> {
         let tenants = self.tenants.as_deref()?;
