@@ -22,7 +22,8 @@
 //! - *When it comes back* (O3-5): on demand, or also of every two units that the borrower erases one: what it gives back it must clear anew, so
 //!   paying back each one it would repay all its loans at once, and everybody on its dies would wait. A lender that runs low demands what it has lent
 //!   before it borrows or collects. With `Never`, which is what the paper says, it collects instead, and has a unit back only where it
-//!   could do nothing without. The drive may also let idle borrowers clear units and give them back.
+//!   could do nothing without. One that has lent its spare units (`reserve_min = 1`, a contribution near the spare factor) then clears units that gain
+//!   a page or two, and the run takes hours. The drive may also let idle borrowers clear units and give them back.
 //!
 //! Erased units are all alike: the one that comes back is whichever is erased, and it is erased by the borrower, so nobody finds
 //! another's data in it, and its wear is counted for the borrower (W3-5, W3-6).
@@ -75,7 +76,8 @@ pub enum ReturnPolicy {
     /// When the lender runs low.
     #[default]
     OnDemand,
-    /// When the lender has nothing left to clear, or changes its size: the paper has no way back.
+    /// When the lender has nothing left to clear, or changes its size: the paper has no way back. A lender without spare units may move
+    /// nearly a whole unit for each page that it writes.
     Never,
 }
 
