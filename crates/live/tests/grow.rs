@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// A server process, when the environment says so.
 #[test]
@@ -22,6 +23,35 @@ fn the_server_process() {
 
 const SIZE: u64 = 4 << 20;
 const MORE: u64 = 8 << 20;
+
+/// Writes every other block of the first half MiB, each with its own number.
+fn write_numbered(client: &mut Client) {
+    for block in 0..64 {
+        client.write(block * 8192, &[block as u8 + 1; 4096]);
+    }
+}
+
+fn check_numbered(client: &mut Client, when: &str) {
+    for block in 0..64 {
+        let is = client.read(block * 8192, 4096);
+        assert_eq!(is, [block as u8 + 1; 4096], "{when}, block {block}");
+    }
+}
+
+/// Asks for something and kills the server so long after, while a client writes; whether the answer came and was yes.
+fn killed_during(command: &'static str, process: Process, client: &mut Client, after: Duration) -> bool {
+    let control = process.control.clone();
+    let asked = std::thread::spawn(move || {
+        let command: ctl::Command = command.parse().expect("a command");
+        ctl::send(&control, &command).is_ok()
+    });
+    let began = std::time::Instant::now();
+    while began.elapsed() < after {
+        client.write(1 << 20, &[5; 4096]);
+    }
+    process.kill();
+    asked.join().expect("it asks")
+}
 
 fn leg(name: &str, size: u64) -> String {
     format!("[device.{name}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {size}\n")
@@ -368,35 +398,20 @@ fn a_growth_that_is_killed_leaves_the_old_size_or_the_new_one() {
         let text = parity(SIZE);
         let process = Process::start_env(&text, dir.path(), &[]);
         let mut client = Client::connect(&process.socket, "data");
-        for block in 0..64 {
-            client.write(block * 8192, &[block as u8 + 1; 4096]);
-        }
+        write_numbered(&mut client);
         lengthen(dir.path(), &["a.img", "b.img", "c.img"], MORE);
         for (file, byte) in [("a.img", 3), ("b.img", 5), ("c.img", 9)] {
             let file = OpenOptions::new().write(true).open(dir.path().join(file)).expect("it is ours");
             file.write_all_at(&vec![byte; (MORE - SIZE) as usize], SIZE).expect("room");
         }
-        let control = process.control.clone();
-        let asked = std::thread::spawn(move || {
-            let command: ctl::Command = "grow".parse().expect("a command");
-            ctl::send(&control, &command).is_ok()
-        });
-        let began = std::time::Instant::now();
-        while began.elapsed().as_micros() < micros {
-            client.write(1 << 20, &[5; 4096]);
-        }
-        process.kill();
-        let had_grown = asked.join().expect("it asks");
+        let had_grown = killed_during("grow", process, &mut client, Duration::from_micros(micros));
         let process = Process::start_env(&found(&text, dir.path()), dir.path(), &[(PLAIN, "1")]);
         let bytes = process.status()["exports"][0]["bytes"].as_u64().expect("a size");
         *sizes.entry(bytes).or_insert(0) += 1;
         let largest = sizes.last_key_value().map(|(size, _)| *size);
         assert!(!had_grown || largest == Some(bytes), "{micros} us: it was told that it has grown");
         let mut client = Client::connect(&process.socket, "data");
-        for block in 0..64 {
-            let is = client.read(block * 8192, 4096);
-            assert_eq!(is, [block as u8 + 1; 4096], "{micros} us, block {block}");
-        }
+        check_numbered(&mut client, &format!("{micros} us"));
         client.disconnect();
         process.stop();
         rows_are_even(dir.path(), bytes / 2);
@@ -504,30 +519,13 @@ fn a_kill_while_a_leg_is_added_leaves_a_mirror_that_starts() {
         };
         let process = start(&[]);
         let mut client = Client::connect(&process.socket, "data");
-        for block in 0..64 {
-            client.write(block * 8192, &[block as u8 + 1; 4096]);
-        }
+        write_numbered(&mut client);
         client.flush();
-        let control = process.control.clone();
-        let asked = std::thread::spawn(move || {
-            let command: ctl::Command = "add c to m with c.img".parse().expect("a command");
-            ctl::send(&control, &command).is_ok()
-        });
-        let began = std::time::Instant::now();
-        while began.elapsed().as_millis() < millis {
-            client.write(1 << 20, &[5; 4096]);
-        }
-        process.kill();
-        let was_added = asked.join().expect("it asks");
+        let was_added =
+            killed_during("add c to m with c.img", process, &mut client, Duration::from_millis(millis));
         let process = start(&[(PLAIN, "1")]);
         let mut client = Client::connect(&process.socket, "data");
-        for block in 0..64 {
-            assert_eq!(
-                client.read(block * 8192, 4096),
-                [block as u8 + 1; 4096],
-                "{millis} ms, block {block}"
-            );
-        }
+        check_numbered(&mut client, &format!("{millis} ms"));
         let is_named = std::fs::read_to_string(&path).expect("it is there").contains("c.img");
         assert!(is_named || !was_added, "{millis} ms");
         named += u32::from(is_named);
