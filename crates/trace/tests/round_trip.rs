@@ -35,7 +35,7 @@ fn traces(unit: u64, streams: u16) -> impl Strategy<Value = Trace> {
 
 /// Every format that can be written and has times, with the unit of its times in ns and how many streams it tells apart.
 fn written() -> impl Iterator<Item = (&'static Format, u64, u16)> {
-    FORMATS.into_iter().filter(|format| format.is_writable()).filter_map(|format| match format.writer {
+    FORMATS.iter().copied().filter(|format| format.is_writable()).filter_map(|format| match format.writer {
         Some(LineWriter { time_unit_ns: 0, .. }) => None,
         Some(writer) => Some((format, writer.time_unit_ns, if writer.streams { 5 } else { 1 })),
         None => Some((format, 1, 5)),

@@ -48,7 +48,7 @@ mod tests {
     /// when none waits.
     #[test]
     fn every_policy_names_units_that_wait_until_none_does() {
-        for policy in &POLICIES {
+        for policy in POLICIES {
             let chosen = DestageConfig::named(policy.name);
             let options = chosen.options().expect("one of ours");
             for seed in 0..20 {

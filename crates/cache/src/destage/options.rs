@@ -1,6 +1,6 @@
 //! The family of destage policies: what a policy declares beside its name, and what a cache makes of it.
 
-use super::{BplruConfig, Destage, LbClockConfig, LruDestageConfig};
+use super::Destage;
 use nandu_base::options::Options;
 use nandu_base::{Chosen, Declared, Family, Policy, ReadOptions};
 use std::fmt::Debug;
@@ -18,13 +18,16 @@ impl Family for Destagers {
     type Options = dyn AnyDestage;
 
     fn builtin() -> &'static [Policy] {
-        &POLICIES
+        POLICIES
     }
 }
 
 /// The policies of this crate.
-pub static POLICIES: [Policy; 3] =
-    [policy::<LruDestageConfig>(), policy::<BplruConfig>(), policy::<LbClockConfig>()];
+pub static POLICIES: &[Policy] = &[
+    policy::<super::lru::LruDestageConfig>(),
+    policy::<super::bplru::BplruConfig>(),
+    policy::<super::lb_clock::LbClockConfig>(),
+];
 
 /// The policy whose options are `C`, for a registry.
 pub const fn policy<C: DestageOptions>() -> Policy {

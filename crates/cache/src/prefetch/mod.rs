@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn every_prefetcher_keeps_to_the_contract() {
-        for policy in &POLICIES {
+        for policy in POLICIES {
             for draw in policy.draws {
                 let table = draw.replace(", ", "\n").parse().expect("options are a table");
                 let chosen = PrefetchConfig::new(policy.name, table).expect("options that are drawn");

@@ -1,9 +1,6 @@
 //! The family of prefetchers: what a prefetcher declares beside its name, and what a cache makes of it.
 
-use super::{
-    AmpConfig, GatedSegmentConfig, Holes, MarkovConfig, MithrilConfig, NoPrefetchConfig, OracleConfig,
-    PBlockConfig, Prefetch, SegmentConfig, SequentialConfig,
-};
+use super::{Holes, Prefetch};
 use nandu_base::options::Options;
 use nandu_base::{BuildError, ByteLen, Chosen, Declared, Family, Policy, ReadOptions};
 use std::fmt::Debug;
@@ -21,21 +18,21 @@ impl Family for Prefetchers {
     type Options = dyn AnyPrefetch;
 
     fn builtin() -> &'static [Policy] {
-        &POLICIES
+        POLICIES
     }
 }
 
 /// The prefetchers of this crate.
-pub static POLICIES: [Policy; 9] = [
-    policy::<NoPrefetchConfig>(),
-    policy::<SequentialConfig>(),
-    policy::<AmpConfig>(),
-    policy::<PBlockConfig>(),
-    policy::<SegmentConfig>(),
-    policy::<GatedSegmentConfig>(),
-    policy::<MarkovConfig>(),
-    policy::<MithrilConfig>(),
-    policy::<OracleConfig>(),
+pub static POLICIES: &[Policy] = &[
+    policy::<super::none::NoPrefetchConfig>(),
+    policy::<super::sequential::SequentialConfig>(),
+    policy::<super::amp::AmpConfig>(),
+    policy::<super::p_block::PBlockConfig>(),
+    policy::<super::segment::SegmentConfig>(),
+    policy::<super::gated_segment::GatedSegmentConfig>(),
+    policy::<super::markov::MarkovConfig>(),
+    policy::<super::mithril::MithrilConfig>(),
+    policy::<super::oracle::OracleConfig>(),
 ];
 
 /// The prefetcher whose options are `C`, for a registry.

@@ -1,9 +1,6 @@
 //! The family of replacement policies: what a policy declares beside its name, and what a cache makes of it.
 
-use super::{
-    AdaptiveConfig, ArcConfig, Fault, FixedCullingConfig, LecarConfig, LirsConfig, LruConfig, Replacement,
-    S3FifoConfig, SarcConfig, SegmentPrefetchOnlyConfig, SieveConfig,
-};
+use super::{Fault, Replacement};
 use crate::page_sim::{Accesses, PageCache, PageResult, run_policy};
 use nandu_base::options::Options;
 use nandu_base::{BuildError, Chosen, Declared, Family, Policy, ReadOptions, options};
@@ -22,22 +19,22 @@ impl Family for Replacements {
     type Options = dyn AnyReplacement;
 
     fn builtin() -> &'static [Policy] {
-        &POLICIES
+        POLICIES
     }
 }
 
 /// The policies of this crate.
-pub static POLICIES: [Policy; 10] = [
-    policy::<LruConfig>(),
-    policy::<ArcConfig>(),
-    policy::<SarcConfig>(),
-    policy::<S3FifoConfig>(),
-    policy::<SieveConfig>(),
-    policy::<LirsConfig>(),
-    policy::<LecarConfig>(),
-    policy::<FixedCullingConfig>(),
-    policy::<AdaptiveConfig>(),
-    policy::<SegmentPrefetchOnlyConfig>(),
+pub static POLICIES: &[Policy] = &[
+    policy::<super::lru::LruConfig>(),
+    policy::<super::arc::ArcConfig>(),
+    policy::<super::sarc::SarcConfig>(),
+    policy::<super::s3_fifo::S3FifoConfig>(),
+    policy::<super::sieve::SieveConfig>(),
+    policy::<super::lirs::LirsConfig>(),
+    policy::<super::lecar::LecarConfig>(),
+    policy::<super::fixed_culling::FixedCullingConfig>(),
+    policy::<super::adaptive_culling::AdaptiveConfig>(),
+    policy::<super::segment_prefetch_only::SegmentPrefetchOnlyConfig>(),
 ];
 
 /// The policy whose options are `C`, for a registry.

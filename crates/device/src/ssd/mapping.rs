@@ -29,12 +29,12 @@ impl Family for Maps {
     type Options = AnyMap;
 
     fn builtin() -> &'static [Policy] {
-        &POLICIES
+        POLICIES
     }
 }
 
 /// The maps of this project.
-pub static POLICIES: [Policy; 10] = [
+pub static POLICIES: &[Policy] = &[
     policy::<PageMapConfig>(),
     policy::<DftlConfig>(),
     log_block_policy::<BlockMapConfig>(),
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn every_draw_of_a_map_can_be_read() {
-        for policy in &POLICIES {
+        for policy in POLICIES {
             for draw in policy.draws {
                 let table: toml::Table = toml::from_str(&format!("map = {{ {draw} }}")).expect(draw);
                 let options = table["map"].as_table().expect("it is one").clone();

@@ -1,6 +1,6 @@
 //! The family of victim policies: what a policy declares beside its name, and what a drive makes of it.
 
-use super::{CostBenefitConfig, DChoicesConfig, FifoConfig, GcPolicy, GreedyConfig, WindowedConfig};
+use super::GcPolicy;
 use nandu_base::options::Options;
 use nandu_base::{Chosen, Declared, Family, Policy, ReadOptions};
 use std::fmt::Debug;
@@ -18,17 +18,17 @@ impl Family for Victims {
     type Options = dyn AnyVictim;
 
     fn builtin() -> &'static [Policy] {
-        &POLICIES
+        POLICIES
     }
 }
 
 /// The policies of this crate.
-pub static POLICIES: [Policy; 5] = [
-    policy::<GreedyConfig>(),
-    policy::<CostBenefitConfig>(),
-    policy::<DChoicesConfig>(),
-    policy::<WindowedConfig>(),
-    policy::<FifoConfig>(),
+pub static POLICIES: &[Policy] = &[
+    policy::<super::greedy::GreedyConfig>(),
+    policy::<super::cost_benefit::CostBenefitConfig>(),
+    policy::<super::d_choices::DChoicesConfig>(),
+    policy::<super::windowed::WindowedConfig>(),
+    policy::<super::fifo::FifoConfig>(),
 ];
 
 /// The policy whose options are `C`, for a registry.

@@ -1,6 +1,6 @@
 //! The family of isolations: what a policy declares beside its name, and what a drive makes of it.
 
-use super::{ChannelConfig, DieConfig, Isolation, NoneConfig, OpsConfig, SharedSpaceConfig, VssdConfig};
+use super::Isolation;
 use nandu_base::options::Options;
 use nandu_base::{BuildError, Declared, Family, Policy, Ratio, ReadOptions, Span};
 use std::fmt::Debug;
@@ -16,18 +16,18 @@ impl Family for Isolations {
     type Options = dyn AnyIsolation;
 
     fn builtin() -> &'static [Policy] {
-        &POLICIES
+        POLICIES
     }
 }
 
 /// The policies of this crate.
-pub static POLICIES: [Policy; 6] = [
-    policy::<NoneConfig>(),
-    policy::<OpsConfig>(),
-    policy::<VssdConfig>(),
-    policy::<SharedSpaceConfig>(),
-    policy::<ChannelConfig>(),
-    policy::<DieConfig>(),
+pub static POLICIES: &[Policy] = &[
+    policy::<super::apart::NoneConfig>(),
+    policy::<super::ops::OpsConfig>(),
+    policy::<super::vssd::VssdConfig>(),
+    policy::<super::shared_space::SharedSpaceConfig>(),
+    policy::<super::apart::ChannelConfig>(),
+    policy::<super::apart::DieConfig>(),
 ];
 
 /// The policy whose options are `C`, for a registry.

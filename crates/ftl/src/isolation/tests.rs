@@ -106,7 +106,7 @@ proptest! {
 
 #[test]
 fn every_isolation_conforms() {
-    for declared in &POLICIES {
+    for declared in POLICIES {
         for (draw, seed) in declared.draws.iter().flat_map(|draw| (1..=120).map(move |seed| (draw, seed))) {
             let options = toml::from_str(&draw.replace(", ", "\n")).expect("a drawn policy is TOML");
             let chosen = Chosen::<Isolations>::new(declared.name, options).expect(draw);

@@ -1,6 +1,6 @@
 //! The family of wear levelling: what a policy declares beside its name, and what a drive makes of it.
 
-use super::{SwLevelerConfig, ThresholdConfig, WearPolicy};
+use super::WearPolicy;
 use nandu_base::options::Options;
 use nandu_base::{Chosen, Declared, Family, Policy, ReadOptions};
 use std::fmt::Debug;
@@ -18,12 +18,13 @@ impl Family for Levellings {
     type Options = dyn AnyLevelling;
 
     fn builtin() -> &'static [Policy] {
-        &POLICIES
+        POLICIES
     }
 }
 
 /// The policies of this crate.
-pub static POLICIES: [Policy; 2] = [policy::<ThresholdConfig>(), policy::<SwLevelerConfig>()];
+pub static POLICIES: &[Policy] =
+    &[policy::<super::threshold::ThresholdConfig>(), policy::<super::sw_leveler::SwLevelerConfig>()];
 
 /// The policy whose options are `C`, for a registry.
 pub const fn policy<C: LevellingOptions>() -> Policy {

@@ -1,9 +1,6 @@
 //! The family of schedulers: what a scheduler declares beside its name, and what a queue or a die makes of it.
 
-use super::{
-    AnticipatoryConfig, CffqConfig, CfqConfig, DeadlineConfig, DrrConfig, FiosConfig, FlashFqConfig,
-    NoopConfig, Scheduler, VssdConfig, Weights,
-};
+use super::{Scheduler, Weights};
 use crate::machine::{Parts, queue};
 use crate::order::OrderConfig;
 use nandu_base::options::Options;
@@ -23,21 +20,21 @@ impl Family for Schedulers {
     type Options = dyn AnyScheduler;
 
     fn builtin() -> &'static [Policy] {
-        &POLICIES
+        POLICIES
     }
 }
 
 /// The schedulers of this crate.
-pub static POLICIES: [Policy; 9] = [
-    policy::<NoopConfig>(),
-    policy::<DeadlineConfig>(),
-    policy::<AnticipatoryConfig>(),
-    policy::<CfqConfig>(),
-    policy::<CffqConfig>(),
-    policy::<FiosConfig>(),
-    policy::<FlashFqConfig>(),
-    policy::<VssdConfig>(),
-    policy::<DrrConfig>(),
+pub static POLICIES: &[Policy] = &[
+    policy::<super::noop::NoopConfig>(),
+    policy::<super::deadline::DeadlineConfig>(),
+    policy::<super::anticipatory::AnticipatoryConfig>(),
+    policy::<super::cfq::CfqConfig>(),
+    policy::<super::cffq::CffqConfig>(),
+    policy::<super::fios::FiosConfig>(),
+    policy::<super::flashfq::FlashFqConfig>(),
+    policy::<super::vssd::VssdConfig>(),
+    policy::<super::drr::DrrConfig>(),
 ];
 
 /// The scheduler whose options are `C`, for a registry.

@@ -108,7 +108,7 @@ impl Tried {
 }
 
 /// Every format. The first whose `sniff` accepts the first lines is taken.
-pub static FORMATS: [&Format; 22] = [
+pub static FORMATS: &[&Format] = &[
     &spc::FORMAT,
     &msr::FORMAT,
     &tencent_cbs::FORMAT,
@@ -180,7 +180,7 @@ pub fn recognise(formats: &[&'static Format], sample: &[u8]) -> Option<&'static 
 /// # Errors
 /// [`TraceError::UnknownName`] with the names that exist.
 pub fn by_name(name: &str) -> Result<&'static Format, TraceError> {
-    among(&FORMATS, name)
+    among(FORMATS, name)
 }
 
 /// The one of `formats` of this name.

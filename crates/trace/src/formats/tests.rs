@@ -26,7 +26,7 @@ fn each_example_is_recognised_as_its_format() {
         assert_eq!((t.records.len(), t.records[0].time().0, t.meta.format.as_str()), (1, 0, f.name));
         // One line cannot tell us from ns, see msps.
         let expected = if f.name == "msps" { "mqsim" } else { f.name };
-        assert_eq!(recognise(&FORMATS, text.as_bytes()).map(|f| f.name), Some(expected));
+        assert_eq!(recognise(FORMATS, text.as_bytes()).map(|f| f.name), Some(expected));
     }
 }
 
@@ -50,7 +50,7 @@ fn a_header_that_is_repeated_passes() {
 
 #[test]
 fn names_are_unique_and_found() {
-    for f in FORMATS {
+    for &f in FORMATS {
         assert!(std::ptr::eq(by_name(f.name).unwrap(), f));
     }
     assert!(by_name("vhs").unwrap_err().to_string().contains("mqsim"));
@@ -132,7 +132,7 @@ proptest! {
     #[test]
     fn any_bytes_give_a_trace_or_an_error(bytes: Vec<u8>) {
         let _ = parse_bytes(None, &bytes, skip());
-        for f in FORMATS {
+        for &f in FORMATS {
             let _ = (f.sniff)(&bytes);
             let _ = parse_bytes(Some(f), &bytes, skip());
             let _ = parse_bytes(Some(f), &bytes, LoadOptions::default());

@@ -97,7 +97,7 @@ impl Clone for Box<dyn Records> {
 }
 
 /// Every generator.
-static POLICIES: [Policy; 17] = [
+static POLICIES: &[Policy] = &[
     policy::<financial1::Financial1>(),
     policy::<financial2::Financial2>(),
     policy::<websearch1::WebSearch1>(),

@@ -257,7 +257,7 @@ fn defaults_and_schemas_exist() {
 #[test]
 fn what_lies_next_to_a_range_is_refused() {
     let mut beside = 0;
-    for policy in &POLICIES {
+    for policy in POLICIES {
         let synth = by_name(policy.name).unwrap();
         let defaults = synth.defaults();
         for option in (policy.declared)() {

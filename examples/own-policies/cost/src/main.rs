@@ -90,7 +90,7 @@ fn main() -> ExitCode {
 
 fn run(name: &str) -> ExitCode {
     let outside = vec![policy::<Arc>(), policy::<Sieve>(), policy::<BoxedArc>(), policy::<BoxedSieve>()];
-    let registry = Registry::new().with(&POLICIES[..]).with(outside);
+    let registry = Registry::new().with(POLICIES).with(outside);
     let misses = ReplacementConfig::of(name, &registry).and_then(|replacement| {
         let cache = PageCache { replacement, capacity: CAPACITY, segment: 1, lookup: Lookup::Flat(BLOCKS) };
         simulate(&cache, Accesses { once: &generate, times: 1 })

@@ -66,12 +66,12 @@ impl Family for Demotions {
     type Options = dyn AnyDemotion;
 
     fn builtin() -> &'static [Policy] {
-        &POLICIES
+        POLICIES
     }
 }
 
 /// The rules of this crate.
-pub static POLICIES: [Policy; 4] = [
+pub static POLICIES: &[Policy] = &[
     policy::<ReferencedConfig>(),
     policy::<NeverConfig>(),
     policy::<PinnedConfig>(),
@@ -121,7 +121,7 @@ mod tests {
     /// The rule of collection is that what stays fits; each rule keeps to it, and says with how many uses.
     #[test]
     fn no_rule_lets_more_stay_than_there_is_room_for() {
-        for policy in &POLICIES {
+        for policy in POLICIES {
             for draw in policy.draws {
                 let table = draw.replace(", ", "\n").parse().expect("options are a table");
                 let chosen = DemotionConfig::new(policy.name, table).expect("options that are drawn");

@@ -40,13 +40,17 @@ impl Family for Promotions {
     type Options = dyn AnyPromotion;
 
     fn builtin() -> &'static [Policy] {
-        &POLICIES
+        POLICIES
     }
 }
 
 /// The rules of this crate.
-pub static POLICIES: [Policy; 4] =
-    [policy::<AlwaysConfig>(), policy::<SecondTouchConfig>(), policy::<NeverConfig>(), policy::<HotConfig>()];
+pub static POLICIES: &[Policy] = &[
+    policy::<AlwaysConfig>(),
+    policy::<SecondTouchConfig>(),
+    policy::<NeverConfig>(),
+    policy::<HotConfig>(),
+];
 
 /// The rule whose options are `C`, for a registry.
 pub const fn policy<C: PromotionOptions>() -> Policy {

@@ -227,7 +227,7 @@ impl Draft<'_> {
     /// How a drive with `blocks` blocks in a plane collects. A generator of its own: what else a seed draws stays as it was.
     pub(super) fn collection(&mut self, start: u64, copyback: bool, blocks: u64) {
         let mut rng = self.rng.fork(7);
-        // Not the list of the registry: greedy, which nearly all have, is drawn twice as often, and options at random below.
+        // By name: greedy, which nearly all have, is drawn twice as often, and options at random below.
         let kinds = ["greedy", "greedy", "cost-benefit", "d-choices", "windowed", "fifo"];
         let mut kind = *rng.pick(&kinds);
         let added = self.added("victim");

@@ -194,8 +194,8 @@ impl Draft<'_> {
         let adaptive = format!(
             "{{ kind = \"adaptive-culling\", trigger = \"{trigger}\", ghost = {ghost}, step_down_max = 2, tail_share = \"1/4\" }}"
         );
-        // Not the list of the registry: culling goes with prefetching of segments alone, and those that came later have a generator of their
-        // own below, so that seeds draw what they drew.
+        // By name: culling goes with prefetching of segments alone, and those that came later have a generator of their own below, so that seeds
+        // draw what they drew.
         let others =
             ["arc", "sarc", "s3-fifo", "lru", "sieve"].map(|kind| format!("{{ kind = \"{kind}\" }}"));
         let by_segment =

@@ -54,9 +54,44 @@ pub(super) fn can_start(toml: &str, precondition: Precondition, registry: &Regis
     Stack::parse_with(toml, registry).is_ok_and(|stack| stack.build(&options).is_ok())
 }
 
-/// The policies of a registry: those that Nandu ships, and the others.
+/// Policies that the functions of this folder draw by name, with weights and options of their own: a map needs room that only its text
+/// can say, and culling goes with prefetching of segments alone. Any other policy of these families is drawn as its file declares, and so are
+/// all of the other families ([`Draft::added`], [`Draft::shipped`]).
+const BY_NAME: [(&str, &[&str]); 7] = [
+    (
+        "replacement",
+        &[
+            "lru",
+            "arc",
+            "sarc",
+            "s3-fifo",
+            "sieve",
+            "lirs",
+            "lecar",
+            "fixed-culling",
+            "adaptive-culling",
+            "segment-prefetch-only",
+        ],
+    ),
+    // The oracle must be told what comes, which nobody does here.
+    (
+        "prefetcher",
+        &["none", "sequential", "amp", "p-block", "segment", "gated-segment", "markov", "mithril", "oracle"],
+    ),
+    ("promotion", &["always", "second-touch", "never", "hot"]),
+    ("demotion", &["referenced", "never", "pinned", "levels"]),
+    ("mapping", &["page", "dftl", "block", "bast", "fast", "cftl", "tpftl", "sftl", "leaftl", "tpc-ftl"]),
+    ("isolation", &["none", "ops", "vssd", "shared-space", "channel", "die"]),
+    ("victim", &["greedy", "cost-benefit", "d-choices", "windowed", "fifo"]),
+];
+
+/// The policies of a registry.
 struct Policies {
+    /// Nandu's own.
     shipped: Registry,
+    /// Those of them that nothing here draws by name, although it does so with others of their family.
+    unnamed: Vec<Policy>,
+    /// Those that are not Nandu's.
     others: Vec<Policy>,
 }
 
@@ -65,13 +100,18 @@ impl Policies {
         let shipped = builtin();
         let families = registry.families();
         let others = families.iter().flat_map(|family| registry.beyond(&shipped, family)).copied().collect();
-        Policies { shipped, others }
+        let of_family = |(family, named): (&'static str, &'static [&str])| {
+            shipped.policies(family).filter(|policy| !named.contains(&policy.name)).copied()
+        };
+        let unnamed = BY_NAME.into_iter().flat_map(of_family).collect();
+        Policies { shipped, unnamed, others }
     }
 
-    /// Whether the policy of this name has the option.
+    /// Whether the policy of this name, which nothing here draws by name, has the option.
     fn has_option(&self, family: &str, name: &str, key: &str) -> bool {
-        let mut named = self.others.iter().filter(|policy| policy.family == family && policy.name == name);
-        named.any(|policy| policy.has_option(key))
+        let all = self.others.iter().chain(&self.unnamed);
+        all.filter(|policy| policy.family == family && policy.name == name)
+            .any(|policy| policy.has_option(key))
     }
 }
 
@@ -305,21 +345,24 @@ impl<'a> Draft<'a> {
         let _ = writeln!(self.text, "{key} = {value}");
     }
 
-    /// Where the registry has policies of the family that Nandu does not ship, one of them in two of three cases: its name, and options
-    /// that it is drawn with. What else a seed draws stays as it was.
+    /// A policy of the family that nothing here draws by name: its name, and options that its file declares. In two of three cases where the
+    /// registry has such that are not Nandu's, else in one of four. What else a seed draws stays as it was.
     fn added(&self, family: &str) -> Option<(&'static str, &'static str)> {
         self.added_by(family, self.own())
     }
 
     /// The same, drawn from `own`.
     fn added_by(&self, family: &str, mut own: Rng) -> Option<(&'static str, &'static str)> {
-        let known = self.policies.others.iter().filter(|policy| policy.family == family);
-        let draws: Vec<(&str, &str)> =
-            known.flat_map(|p| p.draws.iter().map(|&draw| (p.name, draw))).collect();
-        if draws.is_empty() {
-            return None;
+        let draws = |policies: &[Policy]| -> Vec<(&'static str, &'static str)> {
+            let known = policies.iter().filter(|policy| policy.family == family);
+            known.flat_map(|p| p.draws.iter().map(|&draw| (p.name, draw))).collect()
+        };
+        let (others, unnamed) = (draws(&self.policies.others), draws(&self.policies.unnamed));
+        match (others.is_empty(), unnamed.is_empty()) {
+            (false, _) => (own.below(3) > 0).then(|| *own.pick(&others)),
+            (true, false) => (own.below(4) == 0).then(|| *own.pick(&unnamed)),
+            (true, true) => None,
         }
-        (own.below(3) > 0).then(|| *own.pick(&draws))
     }
 
     /// The table of a policy: `drawn`, or one that the registry adds to the family.
@@ -449,6 +492,39 @@ mod tests {
             });
             let built = built.count();
             assert!(built >= 24, "{name}: {built} of 60 can be built");
+        }
+    }
+
+    /// A policy that stood in no stack would be verified by nothing.
+    #[test]
+    fn every_policy_is_drawn() {
+        let registry = builtin();
+        let policies = Policies::of(&registry);
+        let mut texts = String::new();
+        for &(_, family) in Family::ALL {
+            let mut rng = Rng::new(2);
+            for _ in 0..60 {
+                texts += &Draft::new(&mut rng, &policies).whole(&Shape::Named(family));
+            }
+        }
+        // What a drive has where nothing is said, and what no stack can have here.
+        let silent = ["page", "none", "threshold", "oracle"];
+        for family in registry.families() {
+            for Policy { name, .. } in registry.policies(family).filter(|p| !silent.contains(&p.name)) {
+                let stands = [format!("kind = \"{name}\""), format!("= \"{name}\"")];
+                assert!(stands.iter().any(|text| texts.contains(text)), "{family}: `{name}` is never drawn");
+            }
+        }
+    }
+
+    /// Names that stand here and nowhere else would keep a policy from being drawn as it declares.
+    #[test]
+    fn what_is_drawn_by_name_is_there() {
+        let registry = builtin();
+        for (family, names) in BY_NAME {
+            for name in names {
+                assert!(registry.policy(family, name).is_some(), "{family} has no `{name}`");
+            }
         }
     }
 }

@@ -119,7 +119,7 @@ impl Draft<'_> {
         if is_dealt {
             self.put("max_tenants", tenants + rng.below(3));
         }
-        // Not the list of the registry: the numbers below say who has which options, and channels and dies must be there.
+        // By name: the numbers below say who has which options, and channels and dies must be there.
         let isolation = match kind {
             _ if added.is_some() => added.map_or_else(String::new, keys),
             0 if own_channels && rng.fork(28).below(3) == 0 => "kind = \"die\"".to_string(),
