@@ -45,6 +45,16 @@ pub(super) fn measure(runner: &Runner, drive: Drive, found: &mut Findings) -> Re
     inside(runner, drive, found)
 }
 
+/// C1-10 alone.
+pub(super) fn wait_limit(runner: &Runner, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+    let single = Pair::run(runner, drive, &[(100, 1), (200, 1)])?;
+    for (case, pair) in ["100/s", "200/s"].into_iter().zip(&single) {
+        within(&drive.case(case), pair, None, found);
+    }
+    limits(&single, drive, found);
+    Ok(())
+}
+
 /// C1-7, C1-8 within the mirror: how far its legs are apart on the writes that both had under way at once.
 ///
 /// While Hete-Mr delays a leg, nothing is under way on both. So the paper's pair is also run as a mirror that delays nothing.
