@@ -35,6 +35,8 @@ const STRIPED: &str = include_str!("../../../experiments/01-hetero-mirroring/str
 
 /// The part of the drives that the load lies on.
 const SPACE: &str = "900 MiB";
+/// Loads of Fig 7, in writes a second, that the drive of the pair keeps up with.
+const CALM: [u64; 2] = [40, 80];
 /// Most writes in the system.
 const CAP: u32 = 64;
 
@@ -54,8 +56,10 @@ fn measure(runner: &Runner) -> Result<Findings, Failure> {
             devices::erases(runner, drive, &mut found)?;
         }
     }
-    if CACHES_OFF.is_wanted(runner, &["C1-10"]) {
-        ratios::wait_limit(runner, CACHES_OFF, &mut found)?;
+    for (drive, loads) in [(CACHES_OFF, [100, 200]), (PAIR, CALM)] {
+        if loads.iter().any(|load| runner.wants_case("C1-10", &drive.case(&format!("{load}/s")))) {
+            ratios::wait_limit(runner, drive, &loads, &mut found)?;
+        }
     }
     for drive in [SLC, PAIR] {
         if drive.is_wanted(runner, &["C1-11"]) {
@@ -65,8 +69,12 @@ fn measure(runner: &Runner) -> Result<Findings, Failure> {
             devices::reads(runner, drive, &mut found)?;
         }
     }
-    if runner.wants(&["C1-13"]) {
+    let of_files = |case: &str| case.starts_with(devices::OF_FILES);
+    if runner.wants_some("C1-13", |case| !of_files(case)) {
         devices::fill(runner, &mut found)?;
+    }
+    if runner.wants_some("C1-13", of_files) {
+        devices::fill_with_files(runner, &mut found)?;
     }
     Ok(found)
 }

@@ -45,13 +45,17 @@ pub(super) fn measure(runner: &Runner, drive: Drive, found: &mut Findings) -> Re
     inside(runner, drive, found)
 }
 
-/// C1-10 alone.
-pub(super) fn wait_limit(runner: &Runner, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
-    let single = Pair::run(runner, drive, &[(100, 1), (200, 1)])?;
-    for (case, pair) in ["100/s", "200/s"].into_iter().zip(&single) {
-        within(&drive.case(case), pair, None, found);
+/// C1-10 alone, at these loads.
+pub(super) fn wait_limit(
+    runner: &Runner,
+    drive: Drive,
+    loads: &[u64],
+    found: &mut Findings,
+) -> Result<(), Failure> {
+    let single: Vec<(u64, u32)> = loads.iter().map(|&per_second| (per_second, 1)).collect();
+    for (per_second, pair) in loads.iter().zip(&Pair::run(runner, drive, &single)?) {
+        within(&drive.case(&format!("{per_second}/s")), pair, None, found);
     }
-    limits(&single, drive, found);
     Ok(())
 }
 

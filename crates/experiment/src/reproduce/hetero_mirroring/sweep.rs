@@ -25,8 +25,8 @@ const READINGS: [(&str, &[(&str, &str)]); 6] = [
 ];
 /// Those that the second drive is measured with.
 const READINGS_MLC: [&str; 4] = ["ack first", "ack wait-limit", "ack both", "hedged"];
-/// Those that the pair without memory is measured with.
-const READINGS_CACHES_OFF: [&str; 3] = ["ack first", "ack wait-limit", "ack both"];
+/// That of the pair without memory: no other answers earlier.
+const READINGS_CACHES_OFF: [&str; 1] = ["ack first"];
 /// A write that a frozen drive holds goes to the disk too, ahead of what waits for it (O1-9).
 const HEDGED: &[(&str, &str)] = &[("device.mirror.write_hedge", "true")];
 const BOUNDED: &[(&str, &str)] =
