@@ -15,7 +15,7 @@ const FILLS: [u64; 5] = [10, 30, 60, 75, 90];
 /// Writes of a fill level: several times what the small drive holds.
 const FILL_WRITES: u64 = 120_000;
 
-/// Writes of files of a fill level: as many bytes, twice.
+/// Writes of files of a fill level: several times what the drive holds.
 const FILL_FILES: u64 = 4_000;
 /// What the cases begin with whose load is files.
 pub(super) const OF_FILES: &str = "pair, small files, ";
@@ -110,11 +110,12 @@ fn part_of_small(percent: u64) -> u64 {
     (128 << 20) / 100 * percent / 4096 * 4096
 }
 
-/// C1-13 under the load of the paper: small files on the drive of the pair, which is more or less full.
+/// C1-13 under the load of the paper: small files on the drive of the pair, which is more or less full. It has room for 50 streams in a tenth.
 pub(super) fn fill_with_files(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
-    let drive = [PAIR.setup("drive", SSD_1, &[SMALL, BARE])];
+    let room = ("device.ssd.capacity", "\"256 MiB\"");
+    let drive = [PAIR.setup("drive", SSD_1, &[room, BARE])];
     let run = |percent: u64| -> Result<RunResult, Failure> {
-        let load = small_files(1).with("space", part_of_small(percent));
+        let load = small_files(1).with("space", 2 * part_of_small(percent));
         let load = Load { requests: Some(FILL_FILES), start: Some(Precondition::Empty), ..load };
         Ok(runner.run(&drive, &load)?.remove("drive").expect("it was run"))
     };
