@@ -898,7 +898,7 @@ pub mod tests {
         write(&source, 1_000);
         let mut all = Vec::new();
         files(&folder.join("src"), &mut all).expect("the folder can be read");
-        assert_eq!(all, [source.clone()]);
+        assert_eq!(all, std::slice::from_ref(&source));
         assert!(fresh(&program, &all).is_err_and(|why| why.contains("nandu")), "there is no program");
         write(&program, 1_000);
         assert_eq!(fresh(&program, &all), Ok(()));
