@@ -82,6 +82,7 @@ docs   builds the released program, runs the commands that are documented in REA
 results  builds the released program, runs both forms of each paper (five minutes of processor time for all), and writes RESULTS.md and
        full-only.json of the experiment, and the verdicts of docs/experiments/claims.md.
        --index           only docs/experiments/claims.md, from the pages as they are
+       --no-build        the program is taken as it lies in target/dist, if no source is newer
 ";
 
 fn main() -> ExitCode {

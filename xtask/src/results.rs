@@ -11,15 +11,20 @@
 use crate::json::{self, Json};
 use crate::steps::{End, release_build, released, root, run};
 use crate::{broken, causes};
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::SystemTime;
 
 /// The index of all claims.
 const INDEX: &str = "docs/experiments/claims.md";
 
 /// Most lines of the index.
 const LINES: usize = 120;
+
+/// What the line of the index begins with that counts the claims of all papers.
+const COUNTED: &str = "Reproduced in at least one case: ";
 
 /// Verdicts in the order in which they are counted.
 const VERDICTS: [&str; 4] = ["reproduced", "direction only", "not reproduced", "not measured"];
@@ -58,9 +63,10 @@ pub fn results(words: &[&str]) -> Result<ExitCode, String> {
     }
     let made = (|| {
         if !options.contains(&"--index") {
-            if !options.contains(&"--no-build")
-                && let End::Failed(why) = run(release_build())
-            {
+            if options.contains(&"--no-build") {
+                let program = released().join("nandu");
+                fresh(&program, &sources()?)?;
+            } else if let End::Failed(why) = run(release_build()) {
                 return Err(why);
             }
             for paper in known.iter().filter(|p| names.is_empty() || names.contains(&p.name.as_str())) {
@@ -83,6 +89,60 @@ pub fn results(words: &[&str]) -> Result<ExitCode, String> {
             Ok(ExitCode::FAILURE)
         }
     }
+}
+
+/// Files that figures rest on: crates and what is built into them. What only the quick form's verdicts rest on is left out, since a measurement writes it.
+fn sources() -> Result<Vec<PathBuf>, String> {
+    let root = root();
+    let mut out = vec![root.join("Cargo.toml"), root.join("Cargo.lock")];
+    let crates = root.join("crates");
+    let entries = fs::read_dir(&crates).map_err(|e| format!("{}: {e}", crates.display()))?;
+    for folder in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        out.push(folder.join("Cargo.toml"));
+        files(&folder.join("src"), &mut out)?;
+    }
+    let mut built_in = Vec::new();
+    files(&root.join("experiments"), &mut built_in)?;
+    files(&root.join("stacks"), &mut built_in)?;
+    let is_source = |path: &PathBuf| {
+        path.extension().is_some_and(|e| e == "toml")
+            || path.file_name().is_some_and(|n| n == "expected.json")
+    };
+    out.extend(built_in.into_iter().filter(is_source));
+    Ok(out)
+}
+
+/// All files below a folder.
+fn files(folder: &Path, out: &mut Vec<PathBuf>) -> Result<(), String> {
+    let why = |e: std::io::Error| format!("{}: {e}", folder.display());
+    for entry in fs::read_dir(folder).map_err(why)? {
+        let entry = entry.map_err(why)?;
+        if entry.file_type().map_err(why)?.is_dir() {
+            files(&entry.path(), out)?;
+        } else {
+            out.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// An error where the program is older than one of its sources: its figures would be those of another state.
+fn fresh(program: &Path, sources: &[PathBuf]) -> Result<(), String> {
+    let changed = |path: &Path| -> Result<SystemTime, String> {
+        let modified = fs::metadata(path).and_then(|m| m.modified());
+        modified.map_err(|e| format!("{}: {e}", path.display()))
+    };
+    let built = changed(program)?;
+    for source in sources {
+        if source.exists() && changed(source)? > built {
+            return Err(format!(
+                "{} is older than {}, so that it would measure another state; without --no-build it is built first",
+                program.display(),
+                source.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The index says what the pages say. Needs no program.
@@ -583,6 +643,16 @@ fn totals<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> String {
     VERDICTS.map(|v| of(v).to_string()).join(" / ")
 }
 
+/// Of the claims of the papers how many have a case that is reproduced, and how many one that is measured.
+fn by_claim<'a>(pages: impl Iterator<Item = &'a Page> + Clone) -> String {
+    let of = |is: fn(&str) -> bool| {
+        let rows = pages.clone().flat_map(|page| &page.rows);
+        let ids = rows.filter(|row| row.kind == 0 && is(&row.verdict)).map(|row| row.id.as_str());
+        ids.collect::<BTreeSet<_>>().len()
+    };
+    format!("{} of {}", of(|verdict| verdict == VERDICTS[0]), of(|verdict| verdict != VERDICTS[3]))
+}
+
 /// The index with verdicts and counts as the pages have them. Its sentences stay; a claim without a row, and a row without a
 /// claim, are errors.
 fn renewed(index: &str, pages: &[Page]) -> Result<String, String> {
@@ -604,7 +674,8 @@ fn renewed(index: &str, pages: &[Page]) -> Result<String, String> {
             Some(Entry::Paper(page)) => {
                 let [first, .., last] = cells.as_slice() else { return Err(format!("{INDEX}: {line}")) };
                 let kinds = [0, 1].map(|kind| totals(page.rows.iter().filter(|r| r.kind == kind)));
-                format!("{first} | {} | {} | {last}", kinds[0], kinds[1])
+                let claims = by_claim(std::iter::once(page));
+                format!("{first} | {claims} | {} | {} | {last}", kinds[0], kinds[1])
             }
             Some(Entry::Claim(n, id, kind)) => {
                 let [first, sentence, _] = cells.as_slice() else { return Err(format!("{INDEX}: {line}")) };
@@ -614,6 +685,12 @@ fn renewed(index: &str, pages: &[Page]) -> Result<String, String> {
                     return Err(format!("{INDEX}: {id} is in no RESULTS.md"));
                 }
                 format!("{first} | {sentence} | {} |", counts(rows))
+            }
+            None if line.starts_with(COUNTED) => {
+                format!(
+                    "{COUNTED}{} claims of the papers of which a case is measured.",
+                    by_claim(pages.iter())
+                )
             }
             None => line.into(),
         };
@@ -788,7 +865,8 @@ pub mod tests {
         assert!(differences(&pages()[0], &record(&other[..3])).is_err());
     }
 
-    const OLD: &str = "# Claims\n\n| [P](../../experiments/09-p/README.md) | x | y | why |\n\n\
+    const OLD: &str = "# Claims\n\nReproduced in at least one case: none.\n\n\
+        | [P](../../experiments/09-p/README.md) | w | x | y | why |\n\n\
         | [C9-1](../../experiments/09-p/RESULTS.md#c9-1) | By hand. | - |\n\
         | [C9-2](../../experiments/09-p/RESULTS.md#c9-2) | And this. | - |\n\
         | [W9-1](../../experiments/09-p/RESULTS.md#w9-1) | Ours. | - |\n";
@@ -796,12 +874,42 @@ pub mod tests {
     #[test]
     fn the_index_takes_verdicts_and_keeps_sentences() {
         let new = renewed(OLD, &pages()).expect("every claim has a row");
-        assert!(new.contains("| 1 / 1 / 1 / 0 | 0 / 0 / 0 / 1 | why |"), "{new}");
+        assert!(new.contains("| 1 of 2 | 1 / 1 / 1 / 0 | 0 / 0 / 0 / 1 | why |"), "{new}");
+        let counted =
+            "\nReproduced in at least one case: 1 of 2 claims of the papers of which a case is measured.\n";
+        assert!(new.contains(counted), "{new}");
         assert!(new.contains("| By hand. | 1 reproduced, 1 not reproduced |\n"), "{new}");
         assert!(
             new.contains("| And this. | direction only |\n") && new.contains("| Ours. | not measured |\n")
         );
         assert_eq!(renewed(&new, &pages()), Ok(new));
+    }
+
+    #[test]
+    fn a_program_that_is_older_than_its_sources_is_refused() {
+        let folder = std::env::temp_dir().join(format!("nandu-results-{}", std::process::id()));
+        fs::create_dir_all(folder.join("src")).expect("there is room");
+        let (program, source) = (folder.join("nandu"), folder.join("src").join("lib.rs"));
+        let write = |path: &Path, seconds: u64| {
+            let file = fs::File::create(path).expect("there is room");
+            let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            file.set_modified(at).expect("a file has a time");
+        };
+        write(&source, 1_000);
+        let mut all = Vec::new();
+        files(&folder.join("src"), &mut all).expect("the folder can be read");
+        assert_eq!(all, std::slice::from_ref(&source));
+        assert!(fresh(&program, &all).is_err_and(|why| why.contains("nandu")), "there is no program");
+        write(&program, 1_000);
+        assert_eq!(fresh(&program, &all), Ok(()));
+        write(&source, 1_001);
+        assert!(fresh(&program, &all).is_err_and(|why| why.contains("lib.rs") && why.contains("--no-build")));
+        fs::remove_dir_all(folder).expect("it is ours");
+        // What is listed is there: the sources of this crate's neighbours, and the stacks of the experiments.
+        let listed = sources().expect("the checkout can be read");
+        for name in ["crates/experiment/src/lib.rs", "experiments/02-tpc-ftl/dftl.toml", "Cargo.lock"] {
+            assert!(listed.contains(&root().join(name)), "{name}");
+        }
     }
 
     #[test]

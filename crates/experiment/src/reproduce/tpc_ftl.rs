@@ -30,6 +30,8 @@ const RIVALS: [(&str, &str); 4] =
     [("CFTL", "cftl"), ("TPFTL", "tpftl"), ("S-FTL", "sftl"), ("LeaFTL", "leaftl")];
 /// The sizes of the map cache in Fig 6, in KiB.
 const SWEEP: [u64; 8] = [8, 16, 32, 64, 128, 256, 512, 1024];
+/// Those of them that a claim on Financial1 names: ageing a drive for each takes longer than the run.
+const NAMED: [u64; 3] = [32, 128, 1024];
 /// Mean requests of a sequential run in the sweep over run lengths.
 const RUNS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
@@ -44,6 +46,8 @@ const AGED: &str = ", aged";
 const MOVING: &str = ", moving";
 /// Requests of a load below which no drive is aged for it: ageing would take longer than the run.
 const AGED_FROM: u64 = 100_000;
+/// The cases of C2-6, without their ends.
+const SIZES: [&str; 2] = ["small cache", "128 KiB"];
 /// Both.
 const BOTH: &str = ", moving and aged";
 
@@ -94,30 +98,52 @@ fn again(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let ends_moving = |case: &str| case.ends_with(MOVING);
     let moving = Load::plain("financial1").with("drift", DRIFT);
     if OF_TRACES.iter().any(|id| runner.wants_some(id, ends_moving)) {
-        let mut sweep = sweep(runner, &moving)?;
-        let mut race = runner.run(&[setup("page map", PAGE_MAP, &[])], &moving)?;
-        for scheme in ["DFTL", "TPC-FTL"] {
-            let same = sweep.results.remove(&label(scheme, 128)).expect("128 KiB is one of the sizes");
-            race.insert(scheme.into(), same);
-        }
-        later("financial1", MOVING, &race, found);
-        small_and_large(MOVING, &sweep, &race["TPC-FTL"], found);
+        race_and_sizes(runner, MOVING, &moving, &SWEEP, found)?;
     }
     let aged = |load: Load| Load { start: Some(Precondition::Aged), ..load };
     let plain = TRACES.map(|trace| (trace, AGED, aged(Load::plain(trace))));
     for (trace, end, load) in plain.into_iter().chain([("financial1", BOTH, aged(moving))]) {
         let case = format!("{trace}{end}");
-        if wants(&case) && runner.requests < AGED_FROM {
-            for id in ["C2-1", later_than_dftl(trace)] {
-                let (case, reason) = (case.clone(), format!("below {AGED_FROM} requests no drive is aged"));
+        let sizes = (trace == "financial1" && end == AGED).then(|| SIZES.map(|name| format!("{name}{end}")));
+        let sizes: Vec<String> = sizes.into_iter().flatten().collect();
+        if !wants(&case) && !sizes.iter().any(|size| runner.wants_case("C2-6", size)) {
+            continue;
+        }
+        if runner.requests < AGED_FROM {
+            let of_race = ["C2-1", later_than_dftl(trace)].map(|id| (id, case.clone()));
+            let of_sizes = (!sizes.is_empty()).then(|| ("C2-5", case.clone()));
+            let of_sizes = of_sizes.into_iter().chain(sizes.iter().map(|size| ("C2-6", size.clone())));
+            for (id, case) in of_race.into_iter().chain(of_sizes) {
+                let reason = format!("below {AGED_FROM} requests no drive is aged");
                 found.measured.push(Measured { id, case, reason, ..Measured::default() });
             }
-        } else if wants(&case) {
+        } else if !sizes.is_empty() {
+            race_and_sizes(runner, end, &load, &NAMED, found)?;
+        } else {
             let setups =
                 [setup("page map", PAGE_MAP, &[]), setup("DFTL", DFTL, &[]), setup("TPC-FTL", TPC, &[])];
             later(trace, end, &runner.run(&setups, &load)?, found);
         }
     }
+    Ok(())
+}
+
+/// C2-1, C2-2, C2-5 and C2-6 on Financial1, with caches of these sizes.
+fn race_and_sizes(
+    runner: &Runner,
+    end: &str,
+    load: &Load,
+    sizes: &[u64],
+    found: &mut Findings,
+) -> Result<(), Failure> {
+    let mut sweep = sweep(runner, load, sizes)?;
+    let mut race = runner.run(&[setup("page map", PAGE_MAP, &[])], load)?;
+    for scheme in ["DFTL", "TPC-FTL"] {
+        let same = sweep.results.remove(&label(scheme, 128)).expect("128 KiB is one of the sizes");
+        race.insert(scheme.into(), same);
+    }
+    later("financial1", end, &race, found);
+    small_and_large(end, &sweep, &race["TPC-FTL"], found);
     Ok(())
 }
 
@@ -127,7 +153,7 @@ fn traces(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     fig5(&races, found);
     delayed_reads(&races, found);
     for (trace, race) in [("websearch1", &races[2]), ("financial1", &races[0])] {
-        let sweep = sweep(runner, &Load::plain(trace))?;
+        let sweep = sweep(runner, &Load::plain(trace), &SWEEP)?;
         fig6(trace, &sweep, race, found);
         if trace == "financial1" {
             memory(&race["page map"], &sweep.results, found);
@@ -279,8 +305,8 @@ fn label(scheme: &str, kib: u64) -> String {
     format!("{scheme}, {}", size(kib << 10))
 }
 
-fn sweep(runner: &Runner, load: &Load) -> Result<Sweep, Failure> {
-    let setups: Vec<Setup> = SWEEP
+fn sweep(runner: &Runner, load: &Load, sizes: &[u64]) -> Result<Sweep, Failure> {
+    let setups: Vec<Setup> = sizes
         .iter()
         .flat_map(|&kib| {
             [("DFTL", DFTL), ("TPC-FTL", TPC)]
@@ -289,7 +315,7 @@ fn sweep(runner: &Runner, load: &Load) -> Result<Sweep, Failure> {
         .collect();
     let results = runner.run(&setups, load)?;
     let line = |scheme: &str| {
-        SWEEP.iter().map(|&kib| (kib as f64, mean_us(&results[&label(scheme, kib)]))).collect()
+        sizes.iter().map(|&kib| (kib as f64, mean_us(&results[&label(scheme, kib)]))).collect()
     };
     Ok(Sweep { dftl: line("DFTL"), tpc: line("TPC-FTL"), results })
 }
@@ -306,7 +332,9 @@ fn in_words(line: &[(f64, f64)]) -> String {
 impl Sweep {
     fn words(&self) -> String {
         let Sweep { dftl, tpc, .. } = self;
-        format!("us from 8 KiB to 1 MiB: TPC-FTL {}; DFTL {}", in_words(tpc), in_words(dftl))
+        let how =
+            if dftl.len() == SWEEP.len() { "from 8 KiB to 1 MiB" } else { "with 32 KiB, 128 KiB and 1 MiB" };
+        format!("us {how}: TPC-FTL {}; DFTL {}", in_words(tpc), in_words(dftl))
     }
 }
 
@@ -315,7 +343,7 @@ fn small_and_large(end: &str, sweep: &Sweep, from: &RunResult, found: &mut Findi
     let Sweep { dftl, tpc, .. } = sweep;
     let gained = (at(dftl, 32.0) - at(dftl, 1024.0)) * 100.0 / at(dftl, 32.0);
     found.measured.push(measured("C2-5", &format!("financial1{end}"), gained, from, sweep.words()));
-    for (case, kib) in [("small cache", 32.0), ("128 KiB", 128.0)] {
+    for (case, kib) in SIZES.into_iter().zip([32.0, 128.0]) {
         let ratio = at(tpc, kib) / at(dftl, kib);
         let reason = format!("{:.0} against {:.0} us", at(tpc, kib), at(dftl, kib));
         found.measured.push(measured("C2-6", &format!("{case}{end}"), ratio, from, reason));

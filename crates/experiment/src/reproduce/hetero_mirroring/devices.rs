@@ -1,6 +1,8 @@
 //! What the drives are like (Fig 3), what a full drive costs, where reads go, and what the delay queue saves the drive.
 
-use super::{CAP, Drive, HDD_1, HETE_MR, MLC, SPACE, SSD_1, counter, measured, more, setup, small_files};
+use super::{
+    CAP, Drive, HDD_1, HETE_MR, MLC, PAIR, SPACE, SSD_1, counter, measured, more, setup, small_files,
+};
 use crate::failure::Failure;
 use crate::reproduce::runner::{Load, Results, Runner};
 use crate::reproduce::watch::{Runs, Watched};
@@ -12,6 +14,15 @@ use nandu_sim::RunResult;
 const FILLS: [u64; 5] = [10, 30, 60, 75, 90];
 /// Writes of a fill level: several times what the small drive holds.
 const FILL_WRITES: u64 = 120_000;
+
+/// Writes of files of a fill level: several times what the drive holds.
+const FILL_FILES: u64 = 4_000;
+/// What the cases begin with whose load is files.
+pub(super) const OF_FILES: &str = "pair, small files, ";
+/// A small drive.
+const SMALL: (&str, &str) = ("device.ssd.capacity", "\"128 MiB\"");
+/// One without memory for writes.
+const BARE: (&str, &str) = ("device.ssd.write_buffer.size", "0");
 
 /// Bytes a second over the time that the requests took, in MB.
 fn rate(r: &RunResult) -> f64 {
@@ -54,8 +65,6 @@ pub(super) fn sheet(runner: &Runner, drive: Drive, found: &mut Findings) -> Resu
 
 /// C1-13: random writes of 4 KiB on a small drive of the same chips that is more or less full.
 pub(super) fn fill(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
-    const SMALL: (&str, &str) = ("device.ssd.capacity", "\"128 MiB\"");
-    const BARE: (&str, &str) = ("device.ssd.write_buffer.size", "0");
     let setups = [
         setup(
             "log blocks",
@@ -68,7 +77,7 @@ pub(super) fn fill(runner: &Runner, found: &mut Findings) -> Result<(), Failure>
         setups.iter().map(|s| (s.label.clone(), Vec::new())).collect();
     let mut base = Vec::new();
     for percent in FILLS {
-        let space = (128 << 20) / 100 * percent / 4096 * 4096;
+        let space = part_of_small(percent);
         let load = Load::plain("uniform").with("space", space).with("size", "4 KiB").with("write", "1");
         let load = Load { requests: Some(FILL_WRITES), start: Some(Precondition::Empty), ..load };
         let results = runner.run(&setups, &load)?;
@@ -93,6 +102,31 @@ pub(super) fn fill(runner: &Runner, found: &mut Findings) -> Result<(), Failure>
         y: "% more than 10 % full",
         lines,
     });
+    Ok(())
+}
+
+/// So many percent of the small drive, in whole pages.
+fn part_of_small(percent: u64) -> u64 {
+    (128 << 20) / 100 * percent / 4096 * 4096
+}
+
+/// C1-13 under the load of the paper: small files on the drive of the pair, which is more or less full. It has room for 50 streams in a tenth.
+pub(super) fn fill_with_files(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
+    let room = ("device.ssd.capacity", "\"256 MiB\"");
+    let drive = [PAIR.setup("drive", SSD_1, &[room, BARE])];
+    let run = |percent: u64| -> Result<RunResult, Failure> {
+        let load = small_files(1).with("space", 2 * part_of_small(percent));
+        let load = Load { requests: Some(FILL_FILES), start: Some(Precondition::Empty), ..load };
+        Ok(runner.run(&drive, &load)?.remove("drive").expect("it was run"))
+    };
+    let base = run(10)?;
+    let mean = |r: &RunResult| r.total.mean_ns as f64;
+    for percent in [60, 90] {
+        let full = run(percent)?;
+        let reason = format!("{:.2} against {:.2} ms", mean(&full) / 1e6, mean(&base) / 1e6);
+        let case = format!("{OF_FILES}{percent} % full");
+        found.measured.push(measured("C1-13", &case, more(mean(&full), mean(&base)), &full, reason));
+    }
     Ok(())
 }
 

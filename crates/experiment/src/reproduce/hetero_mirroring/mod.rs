@@ -4,7 +4,7 @@
 //! merges. What the paper leaves open is run in each reading (O1-1, O1-5, O1-7), each held against the same bounds.
 //!
 //! [`sweep`] is Fig 7 and 8, [`ratios`] Fig 4, 9 and 10, [`devices`] what the drives are like and what the delay queue
-//! saves. Three set-ups go through them: [`SLC`], [`MLC`] and [`PAIR`].
+//! saves. Four set-ups go through them: [`SLC`], [`MLC`], [`PAIR`] and [`CACHES_OFF`].
 
 mod devices;
 mod ratios;
@@ -35,12 +35,14 @@ const STRIPED: &str = include_str!("../../../experiments/01-hetero-mirroring/str
 
 /// The part of the drives that the load lies on.
 const SPACE: &str = "900 MiB";
+/// Loads of Fig 7, in writes a second, that the drive of the pair keeps up with.
+const CALM: [u64; 2] = [40, 80];
 /// Most writes in the system.
 const CAP: u32 = 64;
 
 fn measure(runner: &Runner) -> Result<Findings, Failure> {
     let mut found = Findings::default();
-    for drive in [SLC, MLC, PAIR] {
+    for drive in [SLC, MLC, PAIR, CACHES_OFF] {
         sweep::measure(runner, drive, &mut found)?;
     }
     for drive in [SLC, MLC, PAIR] {
@@ -54,6 +56,11 @@ fn measure(runner: &Runner) -> Result<Findings, Failure> {
             devices::erases(runner, drive, &mut found)?;
         }
     }
+    for (drive, loads) in [(CACHES_OFF, [100, 200]), (PAIR, CALM)] {
+        if loads.iter().any(|load| runner.wants_case("C1-10", &drive.case(&format!("{load}/s")))) {
+            ratios::wait_limit(runner, drive, &loads, &mut found)?;
+        }
+    }
     for drive in [SLC, PAIR] {
         if drive.is_wanted(runner, &["C1-11"]) {
             devices::sheet(runner, drive, &mut found)?;
@@ -62,8 +69,12 @@ fn measure(runner: &Runner) -> Result<Findings, Failure> {
             devices::reads(runner, drive, &mut found)?;
         }
     }
-    if runner.wants(&["C1-13"]) {
+    let of_files = |case: &str| case.starts_with(devices::OF_FILES);
+    if runner.wants_some("C1-13", |case| !of_files(case)) {
         devices::fill(runner, &mut found)?;
+    }
+    if runner.wants_some("C1-13", of_files) {
+        devices::fill_with_files(runner, &mut found)?;
     }
     Ok(found)
 }
@@ -81,12 +92,22 @@ struct Drive {
     log_blocks: Option<&'static str>,
     /// Options of the disk, and of the parts of it that are used.
     disk: &'static [(&'static str, &'static str)],
+    /// Whether the disk has a write cache.
+    disk_cache: bool,
     /// Whether the loads of Fig 4, 9 and 10 are those of README's third set-up.
     open: bool,
 }
 
 /// The drive and the disk of the stack files.
-const SLC: Drive = Drive { prefix: "", words: "", options: &[], log_blocks: None, disk: &[], open: false };
+const SLC: Drive = Drive {
+    prefix: "",
+    words: "",
+    options: &[],
+    log_blocks: None,
+    disk: &[],
+    disk_cache: false,
+    open: false,
+};
 /// A drive of slower cells with larger blocks, which stands still for longer.
 const MLC: Drive = Drive {
     prefix: "MLC, ",
@@ -102,7 +123,6 @@ const PAIR: Drive = Drive {
     options: &[("spare_factor", "\"17 %\""), ("write_buffer.link_bandwidth", "300_000_000")],
     log_blocks: Some("98"),
     disk: &[
-        ("disk.write_cache", "true"),
         ("part0.offset", "\"850 GiB\""),
         ("part1.offset", "\"860 GiB\""),
         ("part2.offset", "\"870 GiB\""),
@@ -112,7 +132,16 @@ const PAIR: Drive = Drive {
         ("part6.offset", "\"910 GiB\""),
         ("part7.offset", "\"920 GiB\""),
     ],
+    disk_cache: true,
     open: true,
+};
+/// The same pair with "Disk-Cache: Disable" read as a word on both legs: none answers from memory.
+const CACHES_OFF: Drive = Drive {
+    prefix: "caches off, ",
+    words: "with the paper's pair, caches off",
+    options: &[("spare_factor", "\"17 %\""), ("write_buffer.size", "0")],
+    disk_cache: false,
+    ..PAIR
 };
 
 impl Drive {
@@ -120,14 +149,15 @@ impl Drive {
         format!("{}{name}", self.prefix)
     }
 
-    /// Whether every claim is measured with it, and not only those on freezes.
+    /// Whether every claim is measured with it, and not only some.
     fn is_whole(self) -> bool {
-        self.prefix != MLC.prefix
+        ![MLC, CACHES_OFF].map(|drive| drive.prefix).contains(&self.prefix)
     }
 
     /// Whether a case of it is asked for, of one of these claims.
     fn is_wanted(self, runner: &Runner, claims: &[&str]) -> bool {
-        let prefix_of = |case: &str| [MLC, PAIR].map(|d| d.prefix).into_iter().find(|p| case.starts_with(p));
+        let prefix_of =
+            |case: &str| [MLC, PAIR, CACHES_OFF].map(|d| d.prefix).into_iter().find(|p| case.starts_with(p));
         claims
             .iter()
             .any(|id| runner.wants_some(id, |case| prefix_of(case).unwrap_or_default() == self.prefix))
@@ -145,6 +175,7 @@ impl Drive {
             }
         }
         if text.contains("[device.disk]") {
+            setup.set.push(("device.disk.write_cache".into(), self.disk_cache.to_string()));
             setup.set.extend(self.disk.iter().map(|(k, v)| (format!("device.{k}"), (*v).to_string())));
         }
         setup

@@ -45,6 +45,20 @@ pub(super) fn measure(runner: &Runner, drive: Drive, found: &mut Findings) -> Re
     inside(runner, drive, found)
 }
 
+/// C1-10 alone, at these loads.
+pub(super) fn wait_limit(
+    runner: &Runner,
+    drive: Drive,
+    loads: &[u64],
+    found: &mut Findings,
+) -> Result<(), Failure> {
+    let single: Vec<(u64, u32)> = loads.iter().map(|&per_second| (per_second, 1)).collect();
+    for (per_second, pair) in loads.iter().zip(&Pair::run(runner, drive, &single)?) {
+        within(&drive.case(&format!("{per_second}/s")), pair, None, found);
+    }
+    Ok(())
+}
+
 /// C1-7, C1-8 within the mirror: how far its legs are apart on the writes that both had under way at once.
 ///
 /// While Hete-Mr delays a leg, nothing is under way on both. So the paper's pair is also run as a mirror that delays nothing.

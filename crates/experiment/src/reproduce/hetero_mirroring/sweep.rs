@@ -3,8 +3,8 @@
 //! form leaves out loads, and arrangements that no claim is about.
 
 use super::{
-    CAP, Drive, HDD_1, HDD_MR, HETE_MR, RAID_0, SSD_1, SSD_MR, STRIPED, counter, measured, more, setup,
-    small_files,
+    CACHES_OFF, CAP, Drive, HDD_1, HDD_MR, HETE_MR, MLC, RAID_0, SSD_1, SSD_MR, STRIPED, counter, measured,
+    more, setup, small_files,
 };
 use crate::failure::Failure;
 use crate::reproduce::runner::{Runner, Setup};
@@ -23,8 +23,10 @@ const READINGS: [(&str, &[(&str, &str)]); 6] = [
     ("bounded", BOUNDED),
     ("hedged", HEDGED),
 ];
-/// Those that a second drive is measured with.
+/// Those that the second drive is measured with.
 const READINGS_MLC: [&str; 4] = ["ack first", "ack wait-limit", "ack both", "hedged"];
+/// That of the pair without memory: no other answers earlier.
+const READINGS_CACHES_OFF: [&str; 1] = ["ack first"];
 /// A write that a frozen drive holds goes to the disk too, ahead of what waits for it (O1-9).
 const HEDGED: &[(&str, &str)] = &[("device.mirror.write_hedge", "true")];
 const BOUNDED: &[(&str, &str)] =
@@ -125,7 +127,7 @@ fn rows(drive: Drive) -> Vec<Row> {
             row("C1-2", name, &[name, TWO]),
             row("C1-3", name, &[name, SSD]),
         ]);
-        if drive.is_whole() && name.starts_with("ack") {
+        if drive.prefix != MLC.prefix && name.starts_with("ack") {
             rows.push(row("C1-4", name, &[name, SSD, TWO]));
         }
     }
@@ -154,7 +156,12 @@ fn rows(drive: Drive) -> Vec<Row> {
 
 /// Readings of Hete-Mr that a drive is measured with.
 fn readings(drive: Drive) -> impl Iterator<Item = (&'static str, &'static [(&'static str, &'static str)])> {
-    READINGS.into_iter().filter(move |(name, _)| drive.is_whole() || READINGS_MLC.contains(name))
+    let some: Option<&[&str]> = match drive.prefix {
+        prefix if prefix == MLC.prefix => Some(&READINGS_MLC),
+        prefix if prefix == CACHES_OFF.prefix => Some(&READINGS_CACHES_OFF),
+        _ => None,
+    };
+    READINGS.into_iter().filter(move |(name, _)| some.is_none_or(|some| some.contains(name)))
 }
 
 /// What `rows` rest on; where no claim is asked for in particular and there is time, with the drive of the stack files other arrangements too.

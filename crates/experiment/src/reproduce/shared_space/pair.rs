@@ -220,7 +220,7 @@ impl Pair {
     pub fn run(runner: &Runner, loads: [&'static str; 2]) -> Result<Pair, Failure> {
         let wide = [Way::NoIsolation, Way::Ops, Way::Vssd, Way::VssdBehindCfq, Way::Strict, Way::Adaptive];
         let wide = wide.into_iter().chain(BETAS.map(Way::Shared)).map(|way| (Unit::Superblock, way));
-        let single = [Way::Vssd, Way::Shared(BETA), Way::Dies, Way::Channels];
+        let single = [Way::Vssd, Way::Shared(BETA), Way::Strict, Way::Dies, Way::Channels];
         let ways: Vec<_> = wide.chain(single.map(|way| (Unit::Block, way))).collect();
         let given = Given::of(runner);
         let both = loads.map(|name| laid(given, stand_in(name)));

@@ -140,15 +140,13 @@ pub fn collection(pairs: &[Pair], found: &mut Findings) {
     latency(pairs, wide, Way::Strict, "paper's reading", found);
 
     for (case, unit) in [("superblock", wide), ("single blocks", Unit::Block)] {
-        let ms = sides(pairs, unit, PROPOSAL, Collection::latency_ms);
-        let most = ms.as_ref().map(|ms| ms.iter().map(|(a, b)| a - b).fold(f64::MIN, f64::max));
-        let reason = in_words(pairs, ms.as_deref(), 2, " ms; a page is read and written in 0.86 ms");
-        put(found, "C3-3", case, most, pairs, reason);
+        less_time(case, pairs, unit, PROPOSAL, found);
         let valid = sides(pairs, unit, PROPOSAL, Collection::valid);
         let pages = if unit == wide { 5_120 } else { 128 };
         let reason = in_words(pairs, valid.as_deref(), 1, &format!(" valid pages of {pages} on the mean"));
         put(found, "C3-9", case, valid.as_deref().map(|v| -more(v)), pairs, reason);
     }
+    less_time("paper's reading, single blocks", pairs, Unit::Block, Way::Strict, found);
     histogram(pairs, found);
     let erases = |p: &Pair, way| {
         let erased: u64 = ["tenant_1_block_erases", "tenant_2_block_erases"]
@@ -161,6 +159,14 @@ pub fn collection(pairs: &[Pair], found: &mut Findings) {
     let less: Option<Vec<f64>> = less.collect();
     let reason = "a unit is erased once for each time it is cleared, lent or not".into();
     put(found, "C3-3", "erases", less.map(|l| l.into_iter().fold(f64::MIN, f64::max)), pairs, reason);
+}
+
+/// C3-3: the most by which a collection of a pair is shorter than with VSSD.
+fn less_time(case: &str, pairs: &[Pair], unit: Unit, way: Way, found: &mut Findings) {
+    let ms = sides(pairs, unit, way, Collection::latency_ms);
+    let most = ms.as_ref().map(|ms| ms.iter().map(|(a, b)| a - b).fold(f64::MIN, f64::max));
+    let reason = in_words(pairs, ms.as_deref(), 2, " ms; a page is read and written in 0.86 ms");
+    put(found, "C3-3", case, most, pairs, reason);
 }
 
 /// Whether two ways collect otherwise, by any pair's figures.
