@@ -348,17 +348,17 @@ fn all_end_well(what: &str, lives: std::ops::Range<u64>, mix: Mix, change: fn(&m
 
 #[test]
 fn random_lives_end_well() {
-    all_end_well("journal", seeds(30), ALL, |_| {});
+    all_end_well("journal", seeds(16), ALL, |_| {});
 }
 
 #[test]
 fn random_lives_with_an_operator_end_well() {
-    all_end_well("with an operator", seeds(20), LOOKED_AFTER, |_| {});
+    all_end_well("with an operator", seeds(12), LOOKED_AFTER, |_| {});
 }
 
 #[test]
 fn random_lives_with_timeouts_end_well() {
-    all_end_well("with timeouts", seeds(20), ALL, |setup| *setup = with_timeout(setup.clone()));
+    all_end_well("with timeouts", seeds(12), ALL, |setup| *setup = with_timeout(setup.clone()));
 }
 
 /// Legs that hang for a while are given up and taken back.
