@@ -230,6 +230,28 @@ fn what_new_space_holds_is_made_the_same_on_both_legs() {
     assert!(a[..data] == b[..data]);
 }
 
+/// The legs of a growth that is refused are longer already when the next one asks what is new.
+#[test]
+fn what_new_space_holds_is_made_the_same_after_a_growth_that_was_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Served::start(options(&mirror("mirror", SIZE), dir.path()));
+    for (file, byte) in [("a.img", 3), ("b.img", 4)] {
+        let file = OpenOptions::new().write(true).open(dir.path().join(file)).expect("it is ours");
+        file.write_all_at(&[byte; 4096], SIZE).expect("room");
+    }
+    let no = ask(&server, "grow").expect_err("new records would lie in the old ones");
+    assert!(no.contains("make all legs longer first"), "{no}");
+    lengthen(dir.path(), &["a.img", "b.img"], MORE);
+    ask(&server, "grow").expect("both legs are longer");
+    is_whole(&server);
+    let mut client = Client::connect(&server.socket, "data");
+    assert_eq!(client.read(SIZE, 4096), [3; 4096], "the leader's");
+    server.stop();
+    let [a, b] = ["a.img", "b.img"].map(|file| std::fs::read(dir.path().join(file)).expect("it is there"));
+    let data = (MORE - (1 << 20)) as usize;
+    assert!(a[..data] == b[..data]);
+}
+
 #[test]
 fn a_file_grows_and_others_say_why_not() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -96,7 +96,7 @@ impl Reactor {
             return Err(format!("`{leg}` is being replaced; wait until that is over"));
         }
         let mut sizes = Vec::new();
-        let mut are_holes = true;
+        let (mut are_holes, mut used_of_all) = (true, None);
         for &leg in &legs {
             let size = self.length_of(leg)?;
             let was = self.graph.limits(leg).capacity;
@@ -104,12 +104,14 @@ impl Reactor {
                 let leg = self.graph.name(leg);
                 return Err(format!("`{leg}` has {size} now, and {was} are used; make it as long again"));
             }
-            let more = ByteLen(size.0 - was.0);
-            self.host.leg(leg).backend.holes(ByteOffset(was.0), more, &mut |_, is_hole| {
+            // A growth that was refused, or did not come about, left legs longer than what is used of them.
+            let used = self.unused.get(&leg).copied().unwrap_or(was);
+            let more = ByteLen(size.0 - used.0);
+            self.host.leg(leg).backend.holes(ByteOffset(used.0), more, &mut |_, is_hole| {
                 are_holes &= is_hole;
                 is_hole
             });
-            are_holes &= was == self.graph.limits(legs[0]).capacity;
+            are_holes &= *used_of_all.get_or_insert(used) == used;
             sizes.push((leg, size));
         }
         let capacity = |reactor: &Reactor, leg: u32| reactor.graph.limits(leg).capacity;
@@ -120,6 +122,7 @@ impl Reactor {
             return Err(format!("`{name}` has {size}, and all of it is served; make it longer first"));
         }
         for &(leg, size) in &longer {
+            self.unused.entry(leg).or_insert(self.graph.limits(leg).capacity);
             self.host.leg(leg).backend.lengthen(size);
             self.graph.lengthen(leg, size);
         }
@@ -187,8 +190,10 @@ impl Reactor {
         }
     }
 
-    /// Whoever connects from now on sees the new size of a device.
+    /// Whoever connects from now on sees the new size of a device, which uses all of its legs.
     fn offer_more(&mut self, device: u32, size: ByteLen) {
+        let legs = &self.children[device as usize];
+        self.unused.retain(|leg, _| *leg != device && !legs.contains(leg));
         let mut exports = self.exports.all().to_vec();
         for (export, target) in exports.iter_mut().zip(&self.targets) {
             if target.node == device {

@@ -45,7 +45,7 @@ use host::{Due, Host};
 use legs::{Leg, LegState};
 use memory::Memory;
 use nandu_base::{
-    ByteOffset, DeviceEvent, Gone, Health, Instant, Notice, Op, OpenError, OpenOptions, ReqId, Span,
+    ByteLen, ByteOffset, DeviceEvent, Gone, Health, Instant, Notice, Op, OpenError, OpenOptions, ReqId, Span,
     TenantShare, TimerKey,
 };
 use nandu_stack::{Graph, LayerStats};
@@ -53,7 +53,7 @@ use ops::Target;
 use pace::Pace;
 use poll::{Interest, Poll, Ready, Source};
 use slab::{Key, Slab};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
@@ -254,6 +254,8 @@ pub struct Reactor {
     extension: Option<extend::Extension>,
     /// Devices that grow.
     growths: Vec<grow::Growth>,
+    /// Legs that are longer than what the device above them uses, and where that ends.
+    unused: BTreeMap<u32, ByteLen>,
     /// Legs that are open and wait to be used.
     joining: Vec<maintenance::Joining>,
     outside: Vec<u32>,
@@ -327,6 +329,7 @@ impl Reactor {
             leaves: setup.leaves,
             extension: None,
             growths: Vec::new(),
+            unused: BTreeMap::new(),
             joining: Vec::new(),
             outside: Vec::new(),
             bonds: Vec::new(),
