@@ -375,7 +375,7 @@ fn only_the_shorter_legs_need_become_longer() {
 }
 
 #[test]
-fn a_cut_at_any_step_of_a_growth_leaves_it_as_it_was_or_grown() {
+fn a_cut_at_many_steps_of_a_growth_leaves_it_as_it_was_or_grown() {
     for seed in seeds(2) {
         for (name, setup, is_soiled) in setups(seed) {
             for then in [Then::Start, Then::Twice, Then::Without] {
@@ -391,7 +391,7 @@ fn a_cut_at_any_step_of_a_growth_leaves_it_as_it_was_or_grown() {
 }
 
 #[test]
-fn a_leg_may_be_lost_at_any_step_of_a_growth() {
+fn a_leg_may_be_lost_at_many_steps_of_a_growth() {
     for seed in seeds(2) {
         for (name, setup, is_soiled) in setups(seed) {
             for leg in 0..setup.config.legs.len() {
