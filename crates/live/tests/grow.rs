@@ -558,7 +558,14 @@ fn a_kill_while_a_leg_is_added_leaves_a_mirror_that_starts() {
         };
         wait_for("the leg to be taken or left out", || (use_of_c() != "coming").then_some(()));
         match (is_named, dir.path().join("c.img").exists()) {
-            (false, _) => drop(process.ctl("add c to m with c.img")),
+            (false, _) => {
+                // What the kill left dirty is copied first.
+                wait_for("both legs to be equal", || {
+                    let m = &process.status()["devices"]["m"];
+                    (m["health"] == "healthy" && m["counters"]["dirty_regions"] == 0).then_some(())
+                });
+                drop(process.ctl("add c to m with c.img"));
+            }
             (true, false) => drop(process.ctl("replace c with c.img")),
             (true, true) if use_of_c() == "out" => {
                 // Its first records may be there in part: that is no blank file.
