@@ -411,6 +411,51 @@ fn a_parity_array_is_found_where_its_records_are() {
     server.stop();
 }
 
+/// A growth that is refused leaves the limits of the legs at their new size. The next one looks at all that is new nevertheless.
+#[test]
+fn what_new_space_holds_counts_after_a_growth_that_a_scrub_refused() {
+    let slowly = "scrub = { rate = \"4 KiB\" }\n";
+    for (device, kind, text, files) in [
+        ("m", "mirror", mirror("mirror", SIZE), &["a.img", "b.img"][..]),
+        ("m", "hetero-mirror", mirror("hetero-mirror", SIZE), &["a.img", "b.img"]),
+        ("p", "parity", parity(SIZE), &["a.img", "b.img", "c.img"]),
+    ] {
+        let text = text.replace("initial_sync", &format!("{slowly}initial_sync"));
+        let dir = tempfile::tempdir().expect("a directory");
+        let server = Served::start(options(&text, dir.path()));
+        let before = served_bytes(&server);
+        lengthen(dir.path(), files, MORE);
+        let new = SIZE..SIZE + (1 << 20);
+        for (file, byte) in files.iter().zip([3, 5, 9]) {
+            let file = OpenOptions::new().write(true).open(dir.path().join(file)).expect("it is ours");
+            file.write_all_at(&vec![byte; (new.end - new.start) as usize], new.start).expect("room");
+        }
+        ask(&server, &format!("scrub {device}")).expect("it is healthy");
+        let no = ask(&server, "grow").expect_err("it is scrubbed");
+        assert!(no.contains("a scrub is under way"), "{no}");
+        ask(&server, &format!("scrub {device} stop")).expect("it has far to go");
+        ask(&server, "grow").expect("all legs are longer");
+        let after = served_bytes(&server);
+        if device == "m" {
+            is_whole(&server);
+        } else {
+            let mut client = Client::connect(&server.socket, "data");
+            let is_zero = client.read(before, (after - before) as u32).iter().all(|&byte| byte == 0);
+            assert!(is_zero, "what is new reads as zeros");
+        }
+        server.stop();
+        if device == "p" {
+            rows_are_even(dir.path(), after / 2);
+            continue;
+        }
+        let [a, b] =
+            ["a.img", "b.img"].map(|file| std::fs::read(dir.path().join(file)).expect("it is there"));
+        let differs = (0..after as usize).find(|&at| a[at] != b[at]);
+        assert_eq!(differs, None, "where the legs of the {kind} differ");
+        assert_eq!(a[new.start as usize], 3, "the leader's");
+    }
+}
+
 /// The process is killed while its array grows. It starts again with its old size or the new one, with everything, and with legs that xor to zero.
 #[test]
 fn a_growth_that_is_killed_leaves_the_old_size_or_the_new_one() {
