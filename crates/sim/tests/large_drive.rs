@@ -1,6 +1,8 @@
 //! A large drive is ready in the memory of what is touched: one process, one test, so that the peak is its own.
 
 use nandu_base::Precondition;
+use nandu_device::fixture::ssd;
+use nandu_device::ssd::mapping::POLICIES;
 use nandu_sim::{Pace, RunOptions, RunWorkload, run};
 use nandu_stack::Stack;
 use nandu_trace::synth;
@@ -11,15 +13,6 @@ const TERABYTE: &str = "profile = \"tlc-2019\"\nchannels = 8\nchips_per_channel 
 /// As much as page numbers of 32 bits can name: all but the last block of each of 1,024 planes, 63.98 TiB in pages of 16 KiB.
 const LARGEST: &str = "profile = \"tlc-2019\"\nchannels = 16\nchips_per_channel = 8\ndies_per_chip = 2\nplanes_per_die = 4\n\
                        page_size = \"16 KiB\"\npages_per_block = 1024\nblocks_per_plane = 4095\n";
-
-const MAPS: [&str; 6] = [
-    "mapping = { kind = \"dftl\", cmt_size = \"4 MiB\" }\n",
-    "mapping = { kind = \"cftl\", cmt_size = \"4 MiB\" }\n",
-    "mapping = { kind = \"tpftl\", cmt_size = \"4 MiB\" }\n",
-    "mapping = { kind = \"sftl\", cmt_size = \"4 MiB\" }\n",
-    "mapping = { kind = \"leaftl\", cmt_size = \"4 MiB\" }\n",
-    "mapping = { kind = \"tpc-ftl\", cmt_size = \"4 MiB\" }\n",
-];
 
 /// The most memory that this process has had, where the system says so.
 fn peak() -> Option<u64> {
@@ -72,9 +65,10 @@ fn a_large_drive_takes_the_memory_of_what_is_touched() {
         used(TERABYTE, precondition, 200_000, 5 << 30);
         holds("1 TB", 200);
     }
-    for map in MAPS {
-        used(&format!("{TERABYTE}{map}"), Precondition::Filled, 20_000, 1 << 30);
-        holds(map, 200);
+    for map in POLICIES.iter().filter(|map| ssd("tlc-2019").map(map.name, "").has_map_on_flash()) {
+        let mapping = format!("mapping = {{ kind = {:?}, cmt_size = \"4 MiB\" }}\n", map.name);
+        used(&format!("{TERABYTE}{mapping}"), Precondition::Filled, 20_000, 1 << 30);
+        holds(map.name, 200);
     }
     // 4.2 million blocks take some 30 bytes each.
     used(LARGEST, Precondition::Filled, 20_000, 1 << 40);

@@ -1,7 +1,8 @@
 //! Drives that tenants share, under power cuts: whatever one of them does, the others keep what is theirs.
 
 use crate::verify::{Drive, Family, Shape, VerifyOptions, VerifyReport, verify};
-use nandu_device::fixture::ssd;
+use nandu_device::fixture::{SsdTable, ssd};
+use nandu_device::ssd::mapping::POLICIES;
 use nandu_stack::{BuildOptions, Stack};
 
 fn run(drive: Drive, seeds: u64, plant: Option<&str>) -> VerifyReport {
@@ -58,55 +59,60 @@ fn can_be_built(stack: &str) -> bool {
     Stack::parse(stack).is_ok_and(|stack| stack.build(&BuildOptions::default()).is_ok())
 }
 
-/// Tenants that lend where a map takes it, with an SLC cache where a map takes one, under two hosts that write to all of it.
-fn with_everything(mapping: &str, seeds: u64) {
+/// The tenants of [`shared_drive`], with their weights.
+const SHARERS: [(&str, u32); 2] = [("t1", 100), ("t2", 300)];
+
+fn shared_drive() -> SsdTable {
     let drive = ssd("mlc-2019").channels(2).planes(2).blocks(64).page_size(1024).pages(8).spare(0.62);
-    let drive = drive.tenants(&[256 << 10; 2]).with(format_args!("mapping = {{ {mapping} }}"));
+    drive.tenants(&[256 << 10; 2]).with("isolation = { kind = \"vssd\" }")
+}
+
+/// Tenants that lend where a map takes it, with an SLC cache where a map takes one, under two hosts that write to all of it.
+fn with_everything(drive: SsdTable, seeds: u64) {
     let lending =
         drive.clone().with("isolation = { kind = \"shared-space\", contribution = 0.4, reserve_min = 1 }");
-    let tenants: &[(&str, u32)] = &[("t1", 100), ("t2", 300)];
-    let drive = match can_be_built(&lending.stack_for(tenants)) {
+    let drive = match can_be_built(&lending.stack_for(&SHARERS)) {
         true => lending,
-        false => drive.with("isolation = { kind = \"vssd\" }"),
+        false => drive,
     };
     let cached = drive.clone().with("slc_cache = { dynamic = 1 }");
     let drive = if drive.has_log_blocks() { drive } else { cached };
-    let stack = drive.stack_for(tenants);
+    let stack = drive.stack_for(&SHARERS);
     let options = VerifyOptions {
-        shape: Shape::File(stack),
+        shape: Shape::File(stack.clone()),
         seeds,
         crash: true,
         failures_max: 1,
         ..VerifyOptions::default()
     };
-    let report = verify(&options, |_| {}).expect("the stack can be built");
-    assert!(report.failures.is_empty(), "{mapping}: {:?}", report.failures);
+    let report = verify(&options, |_| {}).unwrap_or_else(|error| panic!("{error}\n{stack}"));
+    assert!(report.failures.is_empty(), "{:?}\n{stack}", report.failures);
     assert!(report.crashes > 0, "no power was cut");
 }
 
-const MAPS: [&str; 10] = [
-    "kind = \"page\"",
-    "kind = \"dftl\", cmt_size = 64",
-    "kind = \"cftl\", cmt_size = 64",
-    "kind = \"tpftl\", cmt_size = 64",
-    "kind = \"sftl\", cmt_size = 1100",
-    "kind = \"leaftl\", cmt_size = 2400",
-    "kind = \"tpc-ftl\", cmt_size = 1100",
-    "kind = \"block\", replacement_blocks = 3",
-    "kind = \"bast\", log_blocks = 3",
-    "kind = \"fast\", log_blocks = 4",
-];
+/// Every map of this project; one on the flash with the smallest cache, in powers of two, that such a drive takes.
+fn maps() -> impl Iterator<Item = SsdTable> {
+    POLICIES.iter().map(|map| {
+        let drive = shared_drive().map(map.name, "");
+        if !drive.has_map_on_flash() {
+            return drive;
+        }
+        let caches = (6..20).map(|log| drive.clone().cache(1 << log));
+        let mut fits = caches.filter(|drive| can_be_built(&drive.stack_for(&SHARERS)));
+        fits.next().unwrap_or_else(|| panic!("{} takes no cache", map.name))
+    })
+}
 
 #[test]
 fn every_map_goes_with_lending_and_an_slc_cache() {
-    MAPS.iter().for_each(|mapping| with_everything(mapping, 25));
+    maps().for_each(|drive| with_everything(drive, 25));
 }
 
 /// `cargo test -p nandu-sim many_seeds_of_every_map -- --ignored`
 #[test]
 #[ignore = "takes a quarter of an hour"]
 fn many_seeds_of_every_map() {
-    MAPS.iter().for_each(|mapping| with_everything(mapping, 5000));
+    maps().for_each(|drive| with_everything(drive, 5000));
 }
 
 /// `cargo test -p nandu-sim many_seeds_of_tenants -- --ignored`
