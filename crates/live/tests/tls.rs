@@ -187,6 +187,51 @@ fn certificates_that_cannot_be_used_are_named() {
 }
 
 #[test]
+fn new_certificates_hold_after_a_hang_up_signal() {
+    let (dir, folder) = (dir(), dir());
+    let put = |of: &str| {
+        for part in ["cert.pem", "key.pem"] {
+            let (from, to) = (format!("{of}-{part}"), format!("server-{part}"));
+            std::fs::copy(certificates().join(from), folder.path().join(to)).expect("ours");
+        }
+    };
+    let hang_up = || {
+        let myself = rustix::process::getpid();
+        rustix::process::kill_process(myself, rustix::process::Signal::HUP).expect("this process is there");
+    };
+    put("server");
+    let tls = TlsOptions { certificates: folder.path().into(), is_optional: false, verify_clients: false };
+    let server = Served::start(ServeOptions { tls: Some(tls), signals: true, ..options(MEMORY, dir.path()) });
+    let mut before = encrypt(connect(&server), config(None));
+    // It goes on with the certificate that it began with.
+    before.write_all(&option(opt::LIST, &[])).expect("an open socket");
+    while answer(&mut before).0 != rep::ACK {}
+
+    put("client");
+    hang_up();
+    server.hear("connections from now on get the certificates that are in");
+    let mut after = encrypt(connect(&server), config(None));
+    let refused = after.write_all(&option(opt::LIST, &[])).expect_err("this one is a client's");
+    assert!(refused.to_string().contains("does not allow extended key usage for server"), "{refused}");
+    use_export(&mut before);
+
+    put("server");
+    std::fs::copy(certificates().join("stranger-key.pem"), folder.path().join("server-key.pem"))
+        .expect("ours");
+    hang_up();
+    let said = server.hear("the certificates stay as they were");
+    assert!(said.contains("put the key that belongs to server-cert.pem there"), "{said}");
+    let mut after = encrypt(connect(&server), config(None));
+    after.write_all(&option(opt::LIST, &[])).expect_err("the client's is still there");
+
+    put("server");
+    hang_up();
+    server.hear("connections from now on get the certificates that are in");
+    use_export(&mut encrypt(connect(&server), config(None)));
+    server.stop();
+}
+
+#[test]
 fn tools_of_others_use_tls() {
     if !["nbdinfo", "nbdcopy", "qemu-io"].into_iter().all(have) {
         return;

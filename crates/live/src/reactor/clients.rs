@@ -10,6 +10,7 @@ use super::{News, Reactor};
 use crate::nbd::{
     Allocation, Command, Cookie, Errno, Export, ExportError, Exports, NbdError, Replies, Request, StatusReply,
 };
+use crate::tls::Acceptor;
 use nandu_base::{ByteLen, ByteOffset, ErrorKind, Health, Instant, IoError, Op, Payload, Span, TenantId};
 use std::io;
 use std::net::TcpListener;
@@ -542,6 +543,11 @@ impl Reactor {
         self.sweep_controls(now);
         self.look_at_maintenance();
         self.look_at_bonds = true;
+    }
+
+    /// Connections from now on get these certificates; those that are there keep theirs.
+    pub(crate) fn take_certificates(&mut self, acceptor: Acceptor) {
+        self.tls.1 = Some(acceptor);
     }
 
     /// Accepts nobody any more and refuses new requests; limits of tenants hold nothing up.

@@ -7,7 +7,7 @@
 //!
 //! *End.* On SIGTERM, SIGINT, [`Stopper::stop`] or the end of the command of [`ServeOptions::run`]: nobody is accepted
 //! any more, new requests get `ESHUTDOWN`, what is under way is answered, then the machines are closed parents first,
-//! which makes everything durable. On SIGHUP limits of tenants are read anew. A second signal ends it at once, as a crash would: see `docs/reference/guarantees.md`.
+//! which makes everything durable. On SIGHUP limits of tenants and certificates are read anew. A second signal ends it at once, as a crash would: see `docs/reference/guarantees.md`.
 
 mod error;
 mod hook;
@@ -532,14 +532,20 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Reads anew what tenants may ask for.
+    /// Reads anew what tenants may ask for, and certificates.
     fn reload(&mut self) {
-        let Some(read) = &mut self.reload else { return };
-        let said = match read().and_then(|shares| self.reactor.take_shares(&shares)) {
-            Ok(tenants) => Report::Reloaded { tenants },
-            Err(why) => Report::NotReloaded { why },
-        };
-        (self.report)(&said);
+        if let Some(read) = &mut self.reload {
+            let said = match read().and_then(|shares| self.reactor.take_shares(&shares)) {
+                Ok(tenants) => Report::Reloaded { tenants },
+                Err(why) => Report::NotReloaded { why },
+            };
+            (self.report)(&said);
+        }
+        if let Some(tls) = &self.options.tls {
+            let read = Acceptor::new(tls).map(|acceptor| self.reactor.take_certificates(acceptor));
+            let (folder, result) = (tls.certificates.clone(), read.map_err(|error| error.to_string()));
+            (self.report)(&Report::Certificates { folder, result });
+        }
     }
 
     /// Opens every machine, children first, and checks that the exports can be served.

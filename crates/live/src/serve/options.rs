@@ -67,7 +67,7 @@ pub struct ServeOptions {
     pub caps: Caps,
     /// End on SIGTERM and SIGINT. One server of a process may set it.
     pub signals: bool,
-    /// Reads anew what tenants may ask for, on SIGHUP; without it SIGHUP changes nothing.
+    /// Reads anew what tenants may ask for, on SIGHUP; without it no limit changes.
     pub reload: Option<Reload>,
     /// A command for `sh -c` that runs on each [`Event`](super::hook::Event).
     pub on_change: Option<String>,
@@ -225,6 +225,13 @@ pub enum Report {
         /// Why.
         why: String,
     },
+    /// Certificates were read again; or why those of before are kept.
+    Certificates {
+        /// Their folder.
+        folder: PathBuf,
+        /// Whether connections from now on get the new ones.
+        result: Result<(), String>,
+    },
     /// No new requests are taken.
     Draining,
     /// Everything is durable and marked as cleanly closed.
@@ -269,6 +276,7 @@ impl Report {
             | Report::Exposed { .. }
             | Report::GoesOn { .. }
             | Report::NotReloaded { .. }
+            | Report::Certificates { result: Err(_), .. }
             | Report::Opened { result: Err(_), .. }
             | Report::News(
                 News::Leg(
@@ -303,6 +311,7 @@ impl Report {
             | Report::Ready { .. }
             | Report::HangUp
             | Report::Reloaded { .. }
+            | Report::Certificates { result: Ok(()), .. }
             | Report::Draining
             | Report::Closed
             | Report::News(
@@ -456,14 +465,20 @@ impl fmt::Display for Report {
             Report::News(News::TurnedAway { clients, most }) => {
                 write!(f, "{clients} connections refused: {most} are open, the limit of --max-connections")
             }
-            Report::HangUp => {
-                f.write_str("SIGHUP: limits of tenants are read again, if they come from a stack file")
-            }
+            Report::HangUp => f.write_str(
+                "SIGHUP: limits of tenants that come from a stack file, and certificates, are read again",
+            ),
             Report::Reloaded { tenants } if tenants.is_empty() => {
                 f.write_str("no limit of a tenant has changed")
             }
             Report::Reloaded { tenants } => write!(f, "new limits hold for: {}", tenants.join(", ")),
             Report::NotReloaded { why } => write!(f, "the limits stay as they were: {why}"),
+            Report::Certificates { folder, result: Ok(()) } => {
+                write!(f, "connections from now on get the certificates that are in {}", folder.display())
+            }
+            Report::Certificates { result: Err(why), .. } => {
+                write!(f, "the certificates stay as they were: {why}")
+            }
             Report::Draining => f.write_str("draining requests in flight"),
             Report::Closed => f.write_str("closed"),
         }

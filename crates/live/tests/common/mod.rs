@@ -14,7 +14,7 @@ use nandu_live::{Ended, FileIo, Report, ServeError, ServeOptions, Stopper, ctl, 
 use nandu_stack::Stack;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,7 @@ pub struct Served {
     pub control: PathBuf,
     /// What was reported until clients could connect.
     pub said: Vec<String>,
+    reports: Mutex<mpsc::Receiver<Report>>,
     stopper: Stopper,
     thread: Option<JoinHandle<Result<Ended, ServeError>>>,
 }
@@ -90,7 +91,7 @@ impl Served {
         let (sender, reports) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             serve(options, &mut |report| {
-                let _ = sender.send(report.clone()); // nobody listens once it is ready
+                let _ = sender.send(report.clone()); // nobody listens once it is dropped
             })
         });
         let mut said = Vec::new();
@@ -105,6 +106,7 @@ impl Served {
             socket: socket.unwrap_or_default(),
             control: control.unwrap_or_default(),
             said,
+            reports: Mutex::new(reports),
             stopper,
             thread: Some(thread),
         })
@@ -116,6 +118,17 @@ impl Served {
 
     pub fn status(&self) -> Value {
         ctl::send(&self.control, &ctl::Command::Status).expect("a running server answers")
+    }
+
+    /// Waits for a report, of those since clients can connect, that begins so.
+    pub fn hear(&self, beginning: &str) -> String {
+        let reports = self.reports.lock().expect("no panic");
+        loop {
+            let report = reports.recv_timeout(DEADLINE).expect(beginning).to_string();
+            if report.starts_with(beginning) {
+                return report;
+            }
+        }
     }
 
     /// Tells the server to end, and does not wait.
