@@ -167,6 +167,8 @@ pub(crate) struct Conn {
     end: usize,
     /// Bytes to read at once.
     window: usize,
+    /// The socket gave less than was asked for: there is nothing to read until the poll says so.
+    is_drained: bool,
     incoming: Option<Incoming>,
     /// A request that found no room.
     waiting: Option<Request>,
@@ -229,6 +231,7 @@ impl Conn {
             start: 0,
             end: 0,
             window: INPUT,
+            is_drained: false,
             incoming: None,
             waiting: None,
             out: VecDeque::new(),
@@ -404,7 +407,7 @@ impl Conn {
 
     /// What is left of the input, and what comes later, is encrypted.
     fn start_tls(&mut self) {
-        self.starts_tls = false;
+        (self.starts_tls, self.is_drained) = (false, false);
         let rest = self.start..self.end;
         (self.start, self.end) = (0, 0);
         let Some(acceptor) = &self.acceptor else {
@@ -454,10 +457,18 @@ impl Conn {
         incoming.map(|incoming| (incoming.request, incoming.payload))
     }
 
+    /// The poll says that the socket has something, or has ended.
+    pub fn is_ready(&mut self) {
+        self.is_drained = false;
+    }
+
     /// Reads the socket, into the payload that is owed and then into the input, which is empty. Returns the bytes; 0
     /// when none are there. At the end of the stream the connection is closing.
     pub fn receive(&mut self, now: Instant, pool: &mut PayloadPool) -> usize {
         debug_assert!(self.start == self.end, "the input is used up before more is read");
+        if self.is_drained {
+            return 0;
+        }
         let (owed, target) = match &self.incoming {
             Some(i) => (i.request.length.0 as usize - i.filled, i.data.slice(ByteLen(i.filled as u64))),
             None => (0, Payload::NONE),
@@ -470,7 +481,10 @@ impl Conn {
                 let mut buffers = [IoSliceMut::new(rest), IoSliceMut::new(&mut self.input[..self.window])];
                 match readv(&self.socket, &mut buffers[usize::from(owed == 0)..]) {
                     Ok(0) => Received::End,
-                    Ok(count) => Received::Bytes(count),
+                    Ok(count) => {
+                        self.is_drained = count < owed + self.window;
+                        Received::Bytes(count)
+                    }
                     Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
                     Err(_) => Received::Broken,
                 }
