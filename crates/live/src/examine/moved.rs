@@ -5,11 +5,10 @@
 //! of any leg of the array end.
 
 use super::{Image, RECORD};
-use nandu_array::member::{self, Superblock, moved::have_moved};
-use nandu_array::{mirror, parity};
+use nandu_array::member::moved::{Found, that_count};
 use nandu_base::{ByteLen, MediumSpec};
 use nandu_stack::Built;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
@@ -77,40 +76,14 @@ fn leg<'a>(built: &'a Built, node: u32, base: &Path) -> Option<Leg<'a>> {
 
 fn of_one(legs: &[Leg<'_>]) -> Vec<(String, ByteLen)> {
     let ends: BTreeSet<u64> = legs.iter().flat_map(|leg| leg.ends.iter().copied()).collect();
-    let places: Vec<BTreeMap<u64, Vec<Superblock>>> = legs
-        .iter()
-        .map(|leg| {
-            let found = ends.iter().map(|&end| (end, records(&leg.image, end)));
-            found.filter(|(_, records)| !records.is_empty()).collect()
-        })
-        .collect();
-    let said = places.iter().zip(legs).filter_map(|(places, leg)| {
-        let ((&from, before), (&to, now)) = (places.first_key_value()?, places.last_key_value()?);
-        let nothing = &[][..];
-        Some(match from == to {
-            true if from > leg.size => (nothing, &now[..]),
-            true => (&before[..], nothing),
-            false => (&before[..], &now[..]),
-        })
-    });
-    let have_moved = have_moved(said);
-    let counts = places.iter().map(|places| match have_moved {
-        true => places.last_key_value(),
-        false => places.first_key_value(),
-    });
-    let counts = counts.zip(legs).filter_map(|(place, leg)| Some((leg, *place?.0)));
+    let look = |leg: &Leg<'_>| {
+        Found::look(leg.size, ends.iter().copied(), |at| leg.image.read(at, RECORD).ok().flatten())
+    };
+    let found: Vec<Found> = legs.iter().map(look).collect();
+    let counts = that_count(&found).into_iter().zip(legs);
+    let counts = counts.filter_map(|(counting, leg)| Some((leg, counting?.end)));
     counts
         .filter(|(leg, end)| *end != leg.size)
         .map(|(leg, end)| (leg.name.to_string(), ByteLen(end)))
         .collect()
-}
-
-/// The records of an array on a leg that ends there, by their own word too.
-fn records(image: &Image, end: u64) -> Vec<Superblock> {
-    let slots = member::record::slots(end).into_iter().flatten();
-    let read = slots.filter_map(|at| image.read(at, RECORD).ok().flatten());
-    let of_mirror = |page: &[u8]| Some(mirror::layout::read_superblock(page)?.0);
-    let of_parity = |page: &[u8]| Some(parity::layout::Superblock::read(page)?.0.head);
-    let records = read.filter_map(|page| of_mirror(&page).or_else(|| of_parity(&page)));
-    records.filter(|sb| sb.leg_bytes / RECORD as u64 == end / RECORD as u64).collect()
 }
