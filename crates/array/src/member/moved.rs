@@ -11,6 +11,7 @@
 
 use super::record::{self, BLOCK, State, Superblock};
 use crate::{mirror, parity};
+use nandu_base::ByteLen;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -83,9 +84,10 @@ fn old_records(
     let is_its_own = |sb: &&Superblock| new.iter().any(|new| (new.set, new.leg) == (sb.set, sb.leg));
     let sb = old.iter().find(is_its_own).filter(|_| end < now)?;
     let [lower, upper] = record::slots(end)?;
-    // The map of a mirror lies before them.
-    let first = if (1..lower).contains(&sb.map) { sb.map } else { lower };
-    Some(first..upper + BLOCK)
+    // The map of a mirror lies before them, where its record and its length say so both.
+    let layout = mirror::layout::Layout::of(ByteLen(end), sb.region_shift.min(63));
+    let map = layout.map(|layout| layout.map).filter(|&map| map == sb.map);
+    Some(map.unwrap_or(lower)..upper + BLOCK)
 }
 
 /// What the records of one member say.
