@@ -208,6 +208,41 @@ fn a_stack_file_that_says_the_old_sizes_is_set_right_by_what_lies_on_the_legs() 
     server.stop();
 }
 
+/// A growth that was cut off while the old records were zeroed has left those of one leg, in what is served from then on.
+#[test]
+fn old_records_that_a_cut_has_left_are_zeroed_before_a_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = mirror("mirror", SIZE);
+    let server = Served::start(options(&text, dir.path()));
+    Client::connect(&server.socket, "data").write(0, &[5; 4096]);
+    is_whole(&server);
+    let before = served_bytes(&server);
+    server.stop();
+    let file = |name| dir.path().join(name);
+    let records = std::fs::read(file("a.img")).expect("it is there").split_off(before as usize);
+    lengthen(dir.path(), &["a.img", "b.img"], MORE);
+    let server = Served::start(ServeOptions { create: false, ..options(&text, dir.path()) });
+    ask(&server, "grow m").expect("both legs are longer");
+    is_whole(&server);
+    server.stop();
+    let built = Stack::parse(&text).expect("a stack").build(&Default::default()).expect("it can be built");
+    let zero = || examine::zero_old_records(&built, dir.path()).expect("nobody uses the files");
+    assert_eq!(zero(), [""; 0], "the growth has come to its end");
+    let a = OpenOptions::new().write(true).open(file("a.img")).expect("it is ours");
+    a.write_all_at(&records, before).expect("room");
+    let moved = examine::moved_sizes(&built, dir.path());
+    assert_eq!(moved, ["a", "b"].map(|leg| (leg.to_string(), ByteLen(MORE))));
+    assert_eq!((zero(), zero()), (vec!["a".to_string()], vec![]));
+    assert_eq!(examine::moved_sizes(&built, dir.path()), moved);
+    let read = found(&text, dir.path());
+    let server = Served::start(ServeOptions { create: false, ..options(&read, dir.path()) });
+    let mut client = Client::connect(&server.socket, "data");
+    assert_eq!(client.read(0, 4096), [5; 4096]);
+    let new = client.read(before, records.len() as u32);
+    assert!(new.iter().all(|&byte| byte == 0), "nothing was written there");
+    server.stop();
+}
+
 #[test]
 fn what_new_space_holds_is_made_the_same_on_both_legs() {
     let dir = tempfile::tempdir().expect("a directory");

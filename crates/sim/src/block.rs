@@ -10,10 +10,11 @@
 //! RAM: stamps are kept in chunks of 1 MiB of the device (16 KiB each) that exist once written; metadata takes its bytes.
 
 use nandu_base::{
-    BlockSpec, ErrorKind, Flags, Instant, Op, PayloadPool, Phase, ReqId, Request, RequestTable, Rng, SECTOR,
-    Sector, Stamp,
+    BlockSpec, ByteLen, ErrorKind, Flags, Instant, Op, PayloadPool, Phase, ReqId, Request, RequestTable, Rng,
+    SECTOR, Sector, Stamp,
 };
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 const CHUNK_SECTORS: u64 = 2048;
 
@@ -39,6 +40,11 @@ struct Cache {
     before: BTreeMap<u64, (Held, u64)>,
     /// Flushes under way, with `ends` as they came.
     flushes: Vec<(ReqId, u64)>,
+}
+
+/// Chunks of a medium.
+fn chunks(capacity: ByteLen) -> usize {
+    capacity.0.div_ceil(CHUNK_SECTORS * SECTOR) as usize
 }
 
 /// What a sector holds.
@@ -69,6 +75,21 @@ impl BlockMedium {
         })
     }
 
+    /// Becomes longer, by what was never written.
+    pub fn lengthen(&mut self, capacity: ByteLen) {
+        self.spec.capacity = self.spec.capacity.max(capacity);
+        self.stamps.resize(chunks(self.spec.capacity), None);
+    }
+
+    /// Durably becomes zeros here. Nothing may be under way.
+    pub fn zero(&mut self, bytes: Range<u64>) {
+        assert!(self.under_way.is_empty(), "a medium is zeroed while requests are under way");
+        for sector in bytes.start / SECTOR..bytes.end / SECTOR {
+            self.put(sector, Stamp::ZERO);
+            self.cache.iter_mut().for_each(|cache| drop(cache.before.remove(&sector)));
+        }
+    }
+
     /// Whether nothing is under way.
     pub fn is_idle(&self) -> bool {
         self.under_way.is_empty()
@@ -76,11 +97,10 @@ impl BlockMedium {
 
     /// An empty medium.
     pub fn new(spec: &BlockSpec) -> BlockMedium {
-        let chunks = spec.capacity.0.div_ceil(CHUNK_SECTORS * SECTOR) as usize;
         BlockMedium {
             spec: spec.clone(),
             free_at: Instant::ZERO,
-            stamps: vec![None; chunks],
+            stamps: vec![None; chunks(spec.capacity)],
             bytes: BTreeMap::new(),
             under_way: VecDeque::new(),
             cache: None,
@@ -271,6 +291,14 @@ impl BlockMedium {
                 old[..keep].copy_from_slice(&bytes[..keep]);
             }
         }
+    }
+
+    /// So many bytes at `at` as a machine's metadata: sectors that hold something else read as zeros. `None` beyond the end.
+    pub fn metadata(&self, at: u64, len: u64) -> Option<Vec<u8>> {
+        let blank = [0; SECTOR as usize];
+        let sectors = at / SECTOR..(at + len) / SECTOR;
+        let sector = |sector| self.bytes.get(&sector).map_or(&blank[..], |bytes| &bytes[..]);
+        (at + len <= self.spec.capacity.0).then(|| sectors.flat_map(|at| sector(at).to_vec()).collect())
     }
 
     /// What a sector holds, for checks that compare media: its stamp, or [`Stamp::METADATA`].

@@ -14,6 +14,7 @@ use nandu_base::{
 use nandu_device::hdd::Platter;
 use nandu_device::nand::Cells;
 use nandu_stack::{Built, Change, Changed, Driver, Graph, Stack, StackError};
+use std::ops::Range;
 
 /// Hears of every request that came from outside, when it is done.
 pub trait Sink {
@@ -31,6 +32,11 @@ impl Media {
     /// The block medium of a leaf, for checks that compare media.
     pub fn block(&self, node: u32) -> Option<&BlockMedium> {
         self.block[node as usize].as_ref()
+    }
+
+    /// Durably zeroes a part of leaf `node`, where it has a block medium.
+    pub fn zero(&mut self, node: u32, bytes: Range<u64>) {
+        self.block[node as usize].iter_mut().for_each(|block| block.zero(bytes.clone()));
     }
 
     /// Another medium is put in place of that of leaf `node`, where it has a block medium.
@@ -289,6 +295,12 @@ impl<S: Sink> Engine<S> {
     pub fn replace_medium(&mut self, node: u32) {
         self.world.block[node as usize].iter_mut().for_each(BlockMedium::blank);
         self.graph.device_event(node, DeviceEvent::Back, self.world.now, &mut self.world);
+    }
+
+    /// The medium of a leaf becomes longer, and machines above see that.
+    pub fn lengthen(&mut self, node: u32, capacity: ByteLen) {
+        self.world.block[node as usize].iter_mut().for_each(|block| block.lengthen(capacity));
+        self.graph.lengthen(node, capacity);
     }
 
     /// Makes these changes at their times, counted from now.

@@ -9,7 +9,86 @@
 //! Unless the others have not seen that member since, and have gone on at the old place: then they know a generation there that their
 //! own new records do not. Nothing was served at the new size, for that takes what they have not written.
 
-use super::record::{State, Superblock};
+use super::record::{self, BLOCK, State, Superblock};
+use crate::{mirror, parity};
+use nandu_base::ByteLen;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What is found on a member of a set.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// How long the set takes it to be.
+    pub size: u64,
+    /// Its records, by where it would end that has them there.
+    pub places: BTreeMap<u64, Vec<Superblock>>,
+}
+
+impl Found {
+    /// Looks for records of a mirror or a parity array where a member of `size` bytes may end. `read` gives the
+    /// 4 KiB at an offset, if they are there.
+    pub fn look(
+        size: u64,
+        ends: impl IntoIterator<Item = u64>,
+        read: impl Fn(u64) -> Option<Vec<u8>>,
+    ) -> Found {
+        let places = ends.into_iter().map(|end| (end, records(end, &read)));
+        Found { size, places: places.filter(|(_, records)| !records.is_empty()).collect() }
+    }
+}
+
+/// The records of a member that ends there, by their own word too.
+fn records(end: u64, read: &impl Fn(u64) -> Option<Vec<u8>>) -> Vec<Superblock> {
+    let pages = record::slots(end).into_iter().flatten().filter_map(read);
+    let of_mirror = |page: &[u8]| Some(mirror::layout::read_superblock(page)?.0);
+    let of_parity = |page: &[u8]| Some(parity::layout::Superblock::read(page)?.0.head);
+    let records = pages.filter_map(|page| of_mirror(&page).or_else(|| of_parity(&page)));
+    records.filter(|sb| sb.leg_bytes / BLOCK == end / BLOCK).collect()
+}
+
+/// The records of a member that count.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counting {
+    /// Where it ends that has them there.
+    pub end: u64,
+    /// Where its old ones are, which count no more: a growth was cut off before they had gone, and they lie in what is served from now on.
+    /// They are to be zeroed before the set is started.
+    pub old: Option<Range<u64>>,
+}
+
+/// Of each member the records that count; `None` for one on which there are none.
+pub fn that_count(members: &[Found]) -> Vec<Option<Counting>> {
+    let said = members.iter().filter_map(|Found { size, places }| {
+        let ((&from, before), (&to, now)) = (places.first_key_value()?, places.last_key_value()?);
+        let nothing = &[][..];
+        Some(match from == to {
+            true if from > *size => (nothing, &now[..]),
+            true => (&before[..], nothing),
+            false => (&before[..], &now[..]),
+        })
+    });
+    let have_moved = have_moved(said);
+    let counting = |Found { places, .. }: &Found| {
+        let (first, last) = (places.first_key_value()?, places.last_key_value()?);
+        let (end, old) = if have_moved { (*last.0, old_records(first, last)) } else { (*first.0, None) };
+        Some(Counting { end, old })
+    };
+    members.iter().map(counting).collect()
+}
+
+/// Where the records of a member lie that has newer ones further back.
+fn old_records(
+    (&end, old): (&u64, &Vec<Superblock>),
+    (&now, new): (&u64, &Vec<Superblock>),
+) -> Option<Range<u64>> {
+    let is_its_own = |sb: &&Superblock| new.iter().any(|new| (new.set, new.leg) == (sb.set, sb.leg));
+    let sb = old.iter().find(is_its_own).filter(|_| end < now)?;
+    let [lower, upper] = record::slots(end)?;
+    // The map of a mirror lies before them, where its record and its length say so both.
+    let layout = mirror::layout::Layout::of(ByteLen(end), sb.region_shift.min(63));
+    let map = layout.map(|layout| layout.map).filter(|&map| map == sb.map);
+    Some(map.unwrap_or(lower)..upper + BLOCK)
+}
 
 /// What the records of one member say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

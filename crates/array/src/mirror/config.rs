@@ -152,6 +152,8 @@ plants! {
         "row 9: a start serves before its superblock is durable";
     union_on_leader_only, "mirror.union-on-leader-only", "open_durable_before_serve",
         "row 10: a start serves without the follower saying that it may lack data", "mirror-of-files";
+    old_records_first, "mirror.old-records-first", "moved_records_before_old_ones_go",
+        "row 37: a mirror that grows zeroes its old superblocks before the new ones are durable", "mirror-of-files";
 
     [HETERO_PLANTS, "Faults that can be planted in a `hetero-mirror` only."]
     flush_without_l, "hetero-mirror.flush-without-l", "flush_alone_needs_l_or_solo",
@@ -198,8 +200,6 @@ plants! {
         "a scrub writes to a leg before D is durable";
     follower_wins, "mirror.follower-wins", "scrub_mends_follower",
         "a scrub writes the follower's data to the leader";
-    old_records_first, "mirror.old-records-first", "moved_records_before_old_ones_go",
-        "row 37: a mirror that grows zeroes its old superblocks before the new ones are durable";
     replaced_believed, "mirror.replaced-leg-believed", "read_only_current",
         "row 35: a leg of an older generation is copied only where the leader has marks";
     lost_cleared_before_flush, "hetero-mirror.lost-cleared-before-flush", "lost_clear_after_flush",

@@ -143,6 +143,9 @@ impl Mirror {
                 "flush_covers_leader: the leader lacks what the flush covers"
             );
             self.flushes.pop_front();
+            if self.proc.is_any() {
+                self.work.add(Ready::Records); // a growth waits for the last one
+            }
             if id != ReqId::NONE {
                 cx.absorb(w.id, id);
             }

@@ -8,7 +8,8 @@
 //!    that is durable, the superblock. It says Opening, under a fresh generation with the one in force as its base, and the new size.
 //!    Until both are durable the old records count: a leg that is lost, or that does not take its new records, ends the growth, and the
 //!    mirror serves what it did.
-//! 3. *Old records.* The old ones are zeroed. A leg that is lost from here on is left out, and the other one goes on alone.
+//! 3. *Old records.* The old ones are zeroed: the superblocks when the rest is durably gone, so that a start after a cut knows where something is
+//!    left. A leg that is lost from here on is left out, and the other one goes on alone.
 //! 4. *Opening.* The mirror is opened anew at its new size, in two phases as always. Requests that waited are served, and what is
 //!    new is resynced from the leader.
 //!
@@ -55,7 +56,9 @@ pub(super) enum Stage {
     Pages,
     /// The superblock.
     Record,
-    /// The old records are zeroed.
+    /// The old records but for the superblocks are zeroed.
+    OldMap,
+    /// The old superblocks are zeroed.
     Erase,
 }
 
@@ -183,13 +186,14 @@ impl Mirror {
             }
             GrowStep::Write(stage) => return self.write_stage(stage, cx),
             GrowStep::Written(stage) if self.all_in(Leg::is_covered) => {
-                let first = if self.planted.old_records_first { Stage::Erase } else { Stage::Wipe };
+                let old_first = self.planted.old_records_first;
                 match stage {
-                    Stage::Wipe if first == Stage::Erase => self.begin_stage(Stage::Erase),
+                    Stage::Wipe if old_first => self.begin_stage(Stage::OldMap),
                     Stage::Wipe => self.begin_stage(Stage::Pages),
                     Stage::Pages => self.begin_stage(Stage::Record),
-                    Stage::Record if first == Stage::Wipe => self.begin_stage(Stage::Erase),
-                    Stage::Erase if first == Stage::Erase => self.begin_stage(Stage::Pages),
+                    Stage::Record if !old_first => self.begin_stage(Stage::OldMap),
+                    Stage::OldMap => self.begin_stage(Stage::Erase),
+                    Stage::Erase if old_first => self.begin_stage(Stage::Pages),
                     Stage::Record | Stage::Erase => {
                         self.open_larger();
                         return true;
@@ -206,7 +210,7 @@ impl Mirror {
         if let Some(plan) = &mut self.growing.plan {
             plan.sent = [0; MAX_LEGS];
         }
-        if stage == Stage::Erase && !self.planted.old_records_first {
+        if stage == Stage::OldMap && !self.planted.old_records_first {
             self.phase = Phase::Growing;
         }
         GrowStep::Write(stage)
@@ -255,12 +259,13 @@ impl Mirror {
     /// Pieces of a stage on a leg.
     fn pieces(&self, leg: usize, stage: Stage) -> u32 {
         let Some(plan) = self.growing.plan.as_ref().filter(|_| self.moves(leg)) else { return 0 };
-        let zeroed = |layout: &Layout| (layout.lost + 2 * PAGE - layout.map).div_ceil(self.chunk) as u32 + 2;
+        let zeroed = |layout: &Layout| (layout.lost + 2 * PAGE - layout.map).div_ceil(self.chunk) as u32;
         match stage {
-            Stage::Wipe => zeroed(&plan.layouts[leg]),
+            Stage::Wipe => zeroed(&plan.layouts[leg]) + 2,
             Stage::Pages => plan.layouts[leg].pages,
             Stage::Record => 1,
-            Stage::Erase => zeroed(&self.layouts[leg]),
+            Stage::OldMap => zeroed(&self.layouts[leg]),
+            Stage::Erase => 2,
         }
     }
 
@@ -282,13 +287,16 @@ impl Mirror {
                 continue;
             }
             (plan.sent[leg], plan.flies[leg], any) = (n + 1, true, true);
-            let layout = if stage == Stage::Erase { &self.layouts[leg] } else { &plan.layouts[leg] };
+            let layout = match stage {
+                Stage::OldMap | Stage::Erase => &self.layouts[leg],
+                Stage::Wipe | Stage::Pages | Stage::Record => &plan.layouts[leg],
+            };
             let zero = |at: u64, len: u64| (Op::WriteZeroes, at, len, Payload::NONE);
             let (op, at, len, payload) = match stage {
                 Stage::Wipe | Stage::Erase if n + 2 >= pieces => {
                     zero(layout.slots[(pieces - n - 1) as usize], PAGE)
                 }
-                Stage::Wipe | Stage::Erase => {
+                Stage::Wipe | Stage::OldMap | Stage::Erase => {
                     let at = layout.map + u64::from(n) * self.chunk;
                     zero(at, self.chunk.min(layout.lost + 2 * PAGE - at))
                 }

@@ -79,9 +79,9 @@ pub struct ParityConfig {
 }
 
 macro_rules! plants {
-    ($([$list:ident, $about:literal] $($field:ident, $name:literal, $breaks:literal, $summary:literal;)*)*) => {
+    ($([$list:ident, $about:literal] $($field:ident, $name:literal, $breaks:literal, $summary:literal $(, $family:literal)?;)*)*) => {
         $(#[doc = $about]
-        pub const $list: &[Plant] = &[$(Plant::new($name, $breaks, $summary)),*];)*
+        pub const $list: &[Plant] = &[$(Plant::new($name, $breaks, $summary)$(.within($family))?),*];)*
 
         /// Which faults are planted, read once.
         #[derive(Clone, Copy, Debug, Default)]
@@ -111,6 +111,10 @@ plants! {
         "data goes to its place without having been in the journal";
     stale_leg_believed, "parity.stale-leg-believed", "I-1",
         "a leg that was out is taken for a current one at the start";
+    grown_unzeroed, "parity.grown-not-zeroed", "parity_is_xor",
+        "an array grows over its old records without zeroing them", "parity-of-leaves";
+    grown_unflushed, "parity.grown-before-zeroed", "parity_is_xor",
+        "an array says its new size before what is new is durably zeros", "parity-of-leaves";
     journal_reused_early, "parity.journal-reused-early", "I-1",
         "room in the journal is used again before the legs were flushed";
     read_unlocked, "parity.degraded-read-unlocked", "I-1",
@@ -149,15 +153,11 @@ plants! {
         "a leg is replaced while another one is not rebuilt";
     replaced_believed, "parity.replaced-leg-taken", "replaced_leg_is_blank",
         "what comes in place of a replaced leg is taken although it holds records";
-    grown_unzeroed, "parity.grown-not-zeroed", "parity_is_xor",
-        "an array grows over its old records without zeroing them";
-    grown_unflushed, "parity.grown-before-zeroed", "parity_is_xor",
-        "an array says its new size before what is new is durably zeros";
 }
 
 /// The first so many of [`PLANTS`] are looked for by the verified simulation too. The others have windows so narrow that only
 /// the array's own tests, which cut everywhere, find them soon.
-const SHOWN: usize = 6;
+const SHOWN: usize = 8;
 
 /// The machine kind `parity`.
 pub fn kind() -> Kind {

@@ -25,7 +25,8 @@ fn all_found(plants: &'static [Plant], find: impl Fn(&'static str) -> Option<(u6
 #[test]
 fn every_planted_fault_is_found() {
     all_found(PLANTS, |name| {
-        let early = crate::cuts::finds(name, 1, false).or_else(|| crate::forks::finds(name));
+        let early = crate::grow::finds(name).or_else(|| crate::cuts::finds(name, 1, false));
+        let early = early.or_else(|| crate::forks::finds(name));
         early.or_else(|| find(name, setup, ALL)).or_else(|| crate::cuts::finds(name, 2, true))
     });
 }
@@ -58,7 +59,6 @@ fn every_planted_fault_that_needs_a_story_is_found() {
     all_found(STORY_PLANTS, |name| {
         let early =
             narrow(name).or_else(|| crate::maintenance::finds(name)).or_else(|| crate::old::finds(name));
-        let early = early.or_else(|| crate::grow::finds(name));
         let early = early.or_else(|| crate::forks::finds(name));
         early.or_else(|| crate::cuts::finds(name, 4, true))
     });

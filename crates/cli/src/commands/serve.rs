@@ -71,7 +71,17 @@ pub fn open_where_records_are(
     writes: bool,
 ) -> Result<(Opened, Vec<(String, String)>), Failure> {
     let (opened, mut sets) = (open(stack, sets, crate::registry())?, sets.to_vec());
-    let sizes = nandu_live::examine::moved_sizes(&opened.built(0)?, Path::new("."));
+    let built = opened.built(0)?;
+    let sizes = nandu_live::examine::moved_sizes(&built, Path::new("."));
+    if writes {
+        // Before the stack file says the new sizes: from then on nobody knows where the old records were.
+        let zeroed = nandu_live::examine::zero_old_records(&built, Path::new("."));
+        for leg in zeroed.map_err(|error| Failure::failed(error.to_string()))? {
+            output::log(&format!(
+                "{leg}: what a growth that was cut off has left of its old records is zeroed"
+            ));
+        }
+    }
     if sizes.is_empty() {
         return Ok((opened, sets));
     }

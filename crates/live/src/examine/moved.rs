@@ -5,18 +5,26 @@
 //! of any leg of the array end.
 
 use super::{Image, RECORD};
-use nandu_array::member::{self, Superblock, moved::have_moved};
-use nandu_array::{mirror, parity};
+use crate::backend::LegError;
+use crate::backend::file::lock;
+use crate::serve::ServeError;
+use nandu_array::member::moved::{Counting, Found, that_count};
 use nandu_base::{ByteLen, MediumSpec};
-use nandu_stack::Built;
-use std::collections::{BTreeMap, BTreeSet};
+use nandu_stack::{Built, BuiltPart};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::path::Path;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Zeros that are written by one call.
+const ZEROS: &[u8] = &[0; 64 << 10];
 
 /// A leg that is there: its name, the size that the stack gives it, its file, and where records may end.
 struct Leg<'a> {
     name: &'a str,
+    path: PathBuf,
     size: u64,
     image: Image,
     ends: BTreeSet<u64>,
@@ -25,13 +33,54 @@ struct Leg<'a> {
 /// The legs of mirrors and parity arrays whose records are elsewhere than the stack file says, and the sizes with which they are found. Nothing is changed.
 pub fn moved_sizes(built: &Built, base: &Path) -> Vec<(String, ByteLen)> {
     let mut sizes = Vec::new();
-    for part in built.parts.iter().filter(|part| grows(part.kind)) {
-        let legs: Vec<Leg<'_>> = part.children.iter().filter_map(|&child| leg(built, child, base)).collect();
+    for (part, legs) in arrays(built, base) {
         let found = of_one(&legs);
         sizes.extend(of_the_missing(built, &part.children, &legs, &found));
         sizes.extend(found);
     }
     sizes
+}
+
+/// Zeroes the old records of legs that were left by a growth that was cut off, where newer ones count; says on which. To be called before a start: they lie in
+/// what is served from then on, and each alone would be taken for a leg that was not grown.
+///
+/// # Errors
+/// Somebody else uses the file of a leg, or it cannot be written.
+pub fn zero_old_records(built: &Built, base: &Path) -> Result<Vec<String>, ServeError> {
+    let mut zeroed = Vec::new();
+    for (_, legs) in arrays(built, base) {
+        for (leg, counting) in legs.iter().zip(counting(&legs)) {
+            let Some(old) = counting.and_then(|counting| counting.old) else { continue };
+            let device = || leg.name.to_string();
+            zero(&leg.path, old).map_err(|error| ServeError::Leg { device: device(), error })?;
+            zeroed.push(device());
+        }
+    }
+    Ok(zeroed)
+}
+
+/// Zeroes a part of a file durably.
+fn zero(path: &Path, part: Range<u64>) -> Result<(), LegError> {
+    let fail = |error: std::io::Error| LegError {
+        path: path.display().to_string(),
+        why: format!("what a growth has left of its old records cannot be zeroed: {error}"),
+        remedy: "let this user write to it",
+        missing: false,
+    };
+    let file = File::options().read(true).write(true).open(path).map_err(fail)?;
+    lock(&file, path)?;
+    for at in part.clone().step_by(ZEROS.len()) {
+        let len = (part.end - at).min(ZEROS.len() as u64);
+        file.write_all_at(&ZEROS[..len as usize], at).map_err(fail)?;
+    }
+    file.sync_data().map_err(fail)
+}
+
+/// The mirrors and parity arrays of a stack, with those of their legs that are there.
+fn arrays<'a>(built: &'a Built, base: &Path) -> impl Iterator<Item = (&'a BuiltPart, Vec<Leg<'a>>)> {
+    let arrays = built.parts.iter().filter(|part| grows(part.kind));
+    arrays
+        .map(move |part| (part, part.children.iter().filter_map(|&child| leg(built, child, base)).collect()))
 }
 
 /// What a set has grown to counts for its legs that are not there too: otherwise it would be as large as these were.
@@ -64,7 +113,8 @@ pub fn grows(kind: &str) -> bool {
 fn leg<'a>(built: &'a Built, node: u32, base: &Path) -> Option<Leg<'a>> {
     let part = &built.parts[node as usize];
     let MediumSpec::Block(spec) = &part.medium else { return None };
-    let mut file = File::open(base.join(spec.path.as_deref()?)).ok()?;
+    let path = base.join(spec.path.as_deref()?);
+    let mut file = File::open(&path).ok()?;
     let bytes = file.seek(SeekFrom::End(0)).ok()?;
     let align = u64::from(part.machine.limits().align);
     let image = Image { file, bytes };
@@ -72,45 +122,24 @@ fn leg<'a>(built: &'a Built, node: u32, base: &Path) -> Option<Leg<'a>> {
     let last = image.last_data().ok().flatten();
     let was = last.and_then(|end| image.records_before(end).ok().flatten());
     ends.extend(was.map(|(was, _)| was.0));
-    Some(Leg { name: &part.name, size: spec.capacity.0, image, ends })
+    Some(Leg { name: &part.name, path, size: spec.capacity.0, image, ends })
+}
+
+/// The records of each leg of an array that count.
+fn counting(legs: &[Leg<'_>]) -> Vec<Option<Counting>> {
+    let ends: BTreeSet<u64> = legs.iter().flat_map(|leg| leg.ends.iter().copied()).collect();
+    let look = |leg: &Leg<'_>| {
+        Found::look(leg.size, ends.iter().copied(), |at| leg.image.read(at, RECORD).ok().flatten())
+    };
+    let found: Vec<Found> = legs.iter().map(look).collect();
+    that_count(&found)
 }
 
 fn of_one(legs: &[Leg<'_>]) -> Vec<(String, ByteLen)> {
-    let ends: BTreeSet<u64> = legs.iter().flat_map(|leg| leg.ends.iter().copied()).collect();
-    let places: Vec<BTreeMap<u64, Vec<Superblock>>> = legs
-        .iter()
-        .map(|leg| {
-            let found = ends.iter().map(|&end| (end, records(&leg.image, end)));
-            found.filter(|(_, records)| !records.is_empty()).collect()
-        })
-        .collect();
-    let said = places.iter().zip(legs).filter_map(|(places, leg)| {
-        let ((&from, before), (&to, now)) = (places.first_key_value()?, places.last_key_value()?);
-        let nothing = &[][..];
-        Some(match from == to {
-            true if from > leg.size => (nothing, &now[..]),
-            true => (&before[..], nothing),
-            false => (&before[..], &now[..]),
-        })
-    });
-    let have_moved = have_moved(said);
-    let counts = places.iter().map(|places| match have_moved {
-        true => places.last_key_value(),
-        false => places.first_key_value(),
-    });
-    let counts = counts.zip(legs).filter_map(|(place, leg)| Some((leg, *place?.0)));
+    let counts = counting(legs).into_iter().zip(legs);
+    let counts = counts.filter_map(|(counting, leg)| Some((leg, counting?.end)));
     counts
         .filter(|(leg, end)| *end != leg.size)
         .map(|(leg, end)| (leg.name.to_string(), ByteLen(end)))
         .collect()
-}
-
-/// The records of an array on a leg that ends there, by their own word too.
-fn records(image: &Image, end: u64) -> Vec<Superblock> {
-    let slots = member::record::slots(end).into_iter().flatten();
-    let read = slots.filter_map(|at| image.read(at, RECORD).ok().flatten());
-    let of_mirror = |page: &[u8]| Some(mirror::layout::read_superblock(page)?.0);
-    let of_parity = |page: &[u8]| Some(parity::layout::Superblock::read(page)?.0.head);
-    let records = read.filter_map(|page| of_mirror(&page).or_else(|| of_parity(&page)));
-    records.filter(|sb| sb.leg_bytes / RECORD as u64 == end / RECORD as u64).collect()
 }

@@ -64,6 +64,8 @@ pub enum Chore {
     Lead(u8),
     /// Puts a blank medium in place of this leg.
     Replace(u8),
+    /// Makes every leg so many bytes longer than the stack file says, and has the array serve more.
+    Grow(u64),
 }
 
 /// The share of a tenant from here on.

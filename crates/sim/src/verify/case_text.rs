@@ -119,6 +119,7 @@ struct ChoreFile {
     #[serde(rename = "do")]
     what: String,
     leg: Option<u8>,
+    bytes: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -236,7 +237,19 @@ impl Case {
         let built = stack.build(&options)?;
         let capacity = |node: u32| built.parts[node as usize].machine.limits().capacity.0;
         let sum = |all: &mut dyn Iterator<Item = u64>| ByteLen(all.fold(0, u64::saturating_add));
-        let exported = sum(&mut built.exports.iter().map(|export| capacity(export.node)));
+        // As much as a device may serve at any time: one that grows at most what its legs have then.
+        let most = |node: u32| {
+            let part = &built.parts[node as usize];
+            let grows = |step: &Step| match &step.what {
+                What::Chore { device, chore: Chore::Grow(bytes) } if *device == part.name => Some(*bytes),
+                _ => None,
+            };
+            let of_legs =
+                |more: u64| part.children.iter().map(move |&leg| capacity(leg).saturating_add(more));
+            let grown = self.steps.iter().filter_map(grows).max().map(|more| sum(&mut of_legs(more)).0);
+            grown.map_or(capacity(node), |grown| grown.max(capacity(node)))
+        };
+        let exported = sum(&mut built.exports.iter().map(|export| most(export.node)));
         if exported > EXPORTED {
             return Err(CaseError::TooLarge(exported));
         }
@@ -253,11 +266,12 @@ impl Case {
                     };
                     let limits = built.parts[to.node as usize].machine.limits();
                     let (first, len) = (asked.offset.0, asked.len.0);
-                    let end = first.checked_add(len).filter(|&end| end <= limits.capacity.0);
+                    let most = most(to.node);
+                    let end = first.checked_add(len).filter(|&end| end <= most);
                     if asked.op != Op::Flush && (len == 0 || end.is_none() || len > limits.max_io.0) {
                         return bad(format!(
-                            "{len} bytes at {first} do not fit: the export has {} bytes, and a request at most {}",
-                            limits.capacity.0, limits.max_io.0
+                            "{len} bytes at {first} do not fit: the export has {most} bytes, and a request at most {}",
+                            limits.max_io.0
                         ));
                     }
                     let align = u64::from(limits.align);
@@ -418,14 +432,16 @@ impl AskFile {
 
 impl ChoreFile {
     fn what(self) -> Result<What, String> {
-        let chore = match (self.what.as_str(), self.leg) {
-            ("scrub", None) => Chore::Scrub,
-            ("stop-scrub", None) => Chore::StopScrub,
-            ("lead", Some(leg)) => Chore::Lead(leg),
-            ("replace", Some(leg)) => Chore::Replace(leg),
-            (other, _) => {
+        let chore = match (self.what.as_str(), self.leg, self.bytes) {
+            ("scrub", None, None) => Chore::Scrub,
+            ("stop-scrub", None, None) => Chore::StopScrub,
+            ("lead", Some(leg), None) => Chore::Lead(leg),
+            ("replace", Some(leg), None) => Chore::Replace(leg),
+            ("grow", None, Some(bytes)) if bytes > 0 && bytes.is_multiple_of(4096) => Chore::Grow(bytes),
+            (other, _, _) => {
                 return Err(format!(
-                    "`{other}` is none of `scrub` and `stop-scrub` without a `leg`, `lead` and `replace` with one"
+                    "`{other}` is none of `scrub` and `stop-scrub` without a `leg`, `lead` and `replace` with one, and `grow` with \
+                     `bytes`, a multiple of 4096"
                 ));
             }
         };
@@ -487,13 +503,15 @@ fn one_step(step: &Step, text: impl Fn(&str) -> String) -> String {
             format!("ask = {{ op = \"{}\"{optional}{fua} }}", asked.op.name())
         }
         What::Chore { device, chore } => {
-            let (what, leg) = match *chore {
-                Chore::Scrub => ("scrub", None),
-                Chore::StopScrub => ("stop-scrub", None),
-                Chore::Lead(leg) => ("lead", Some(leg)),
-                Chore::Replace(leg) => ("replace", Some(leg)),
+            let (what, leg, bytes) = match *chore {
+                Chore::Scrub => ("scrub", None, None),
+                Chore::StopScrub => ("stop-scrub", None, None),
+                Chore::Lead(leg) => ("lead", Some(leg), None),
+                Chore::Replace(leg) => ("replace", Some(leg), None),
+                Chore::Grow(bytes) => ("grow", None, Some(bytes)),
             };
             put("leg", leg.map(u64::from));
+            put("bytes", bytes);
             format!("chore = {{ device = {}, do = \"{what}\"{optional} }}", text(device))
         }
         What::Share(share) => {

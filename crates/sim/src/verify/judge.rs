@@ -1,9 +1,9 @@
 //! The host of a seed: gives requests their stamps, and judges every answer.
 
 use super::digest::Digest;
-use super::oracle::{Asked, Oracle};
+use super::oracle::{Asked, Oracle, found};
 use crate::engine::Sink;
-use nandu_base::{ErrorKind, Flags, Instant, Op, Payload, PayloadPool, Request, Sector, Stamp, Violation};
+use nandu_base::{ErrorKind, Flags, Instant, Op, Payload, PayloadPool, Request, Stamp, Violation};
 
 /// Requests with this bit in their cookie read a leg directly, past the oracle.
 pub(super) const ASIDE: u64 = 1 << 63;
@@ -93,13 +93,7 @@ impl Judge {
 fn stamps(request: &Request, pool: &PayloadPool) -> impl Iterator<Item = Stamp> + use<> {
     let payload = request.payload;
     let count = if payload.is_none() { 0 } else { request.len.sectors() };
-    let found: Vec<Stamp> = (0..count)
-        .map(|i| match pool.sector(payload, i) {
-            Some(Sector::Stamp(stamp)) => stamp,
-            Some(Sector::Bytes(_)) => Stamp::METADATA,
-            None => Stamp::ZERO,
-        })
-        .collect();
+    let found: Vec<Stamp> = (0..count).map(|i| found(pool.sector(payload, i))).collect();
     found.into_iter()
 }
 

@@ -54,6 +54,11 @@ impl Oracle {
         Oracle { keeps_writes, ..self }
     }
 
+    /// The device serves more: what is new was never written.
+    pub fn grow(&mut self, capacity: ByteLen) {
+        self.sectors.resize(capacity.sectors() as usize, History::default());
+    }
+
     /// Requests under way.
     pub fn under_way(&self) -> usize {
         self.window.open()
@@ -135,11 +140,7 @@ impl Oracle {
         for i in 0..count {
             let sector = first + i;
             let history = &mut self.sectors[sector as usize];
-            let value = match pool.sector(payload, i) {
-                Some(Sector::Stamp(stamp)) => stamp,
-                Some(Sector::Bytes(_)) => Stamp::METADATA,
-                None => Stamp::ZERO,
-            };
+            let value = found(pool.sector(payload, i));
             if !history.observe(value, sector, came, self.ends) {
                 let what = format!(
                     "read {serial} of sector {sector} found {}, allowed: {}",
@@ -173,6 +174,15 @@ impl Oracle {
     /// The stack was closed: everything acknowledged is durable.
     pub fn closed(&mut self) {
         self.flushed = self.ends;
+    }
+}
+
+/// What a host finds in a sector. Machines write whole pages: what lies behind a record is zeros like any other.
+pub(super) fn found(sector: Option<Sector<'_>>) -> Stamp {
+    match sector {
+        Some(Sector::Stamp(stamp)) => stamp,
+        Some(Sector::Bytes(bytes)) if bytes.iter().any(|&byte| byte != 0) => Stamp::METADATA,
+        Some(Sector::Bytes(_)) | None => Stamp::ZERO,
     }
 }
 

@@ -43,6 +43,8 @@ pub enum Draws {
     Spread,
     /// The same, and hosts that look what a failed write left, and flush that.
     Doubts,
+    /// The same, and arrays that grow.
+    Growth,
 }
 
 /// What short-range patterns a load has beside its random requests: they are rare at random, and the hardest.
@@ -87,6 +89,24 @@ pub struct Cut {
     pub in_an_erase: bool,
 }
 
+/// How an array grows.
+#[derive(Clone, Copy, Debug)]
+pub struct Growth {
+    /// It is asked to when so many requests are left, and once in so many more until it has done so.
+    pub left: u32,
+    /// Requests between.
+    pub every: u32,
+    /// By so many bytes each leg is longer then.
+    pub bytes: u64,
+}
+
+impl Growth {
+    fn draw(load: &Load, rng: &mut Rng) -> Growth {
+        let left = rng.between(1, u64::from(load.requests)) as u32;
+        Growth { left, every: rng.between(1, 20) as u32, bytes: 4096 * rng.between(64, 200) }
+    }
+}
+
 /// Everything that a seed decides.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -106,6 +126,8 @@ pub struct Plan {
     pub peek_one_in: u64,
     /// An operator scrubs a mirror, swaps its roles or replaces a leg once in so many requests; 0 for never.
     pub chore_one_in: u64,
+    /// An array whose legs are leaves becomes longer.
+    pub growth: Option<Growth>,
     /// Time that a mirror has to make its legs equal once nobody asks for anything. A stack file may clear regions an hour
     /// after their last use, and a drawn drive with a small map may take seconds to store what a resync gave it.
     pub rest: Span,
@@ -140,7 +162,10 @@ impl Plan {
     /// The plan of `seed`, with stacks that `registry` can build.
     pub fn draw(seed: u64, shape: &Shape, crashes: bool, draws: Draws, registry: &Registry) -> Plan {
         let root = Rng::new(seed);
-        let toml = draw::stack(shape, &mut root.fork(1), registry);
+        // A generator of its own, as below.
+        let mut growths = root.fork(66);
+        let grows = draws >= Draws::Growth && growths.below(6) == 0;
+        let toml = draw::stack(shape, &mut root.fork(1), grows, registry);
         let mut rng = root.fork(2);
         let mut precondition = if rng.below(4) == 0 { Precondition::Filled } else { Precondition::Empty };
         let is_trimmed = *shape == Shape::Named(Family::Ssd(Drive::Trimmed));
@@ -194,6 +219,7 @@ impl Plan {
         if draws >= Draws::Spread {
             peek_one_in = *root.fork(12).pick(&[4, 32, 128]);
         }
+        let growth = grows.then(|| Growth::draw(&load, &mut growths));
         Plan {
             seed,
             toml,
@@ -203,6 +229,7 @@ impl Plan {
             peeks,
             peek_one_in,
             chore_one_in,
+            growth,
             change_one_in,
             has_adversary,
             rest,

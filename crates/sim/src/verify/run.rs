@@ -55,7 +55,7 @@ impl Default for VerifyOptions {
             seeds: 100,
             crash: false,
             acknowledged: false,
-            draws: Draws::Doubts,
+            draws: Draws::Growth,
             plant: None,
             repeat_one_in: 16,
             failures_max: 10,
@@ -317,7 +317,7 @@ fn run_session(
     let stack =
         Stack::parse_with(&plan.toml, &options.registry).expect("the stack was parsed when it was drawn");
     let planted = planted(&stack, options.plant.as_ref());
-    run_it(doing, || Session::new(plan, &stack, &planted), options.log, writes_down)
+    run_it(doing, || Session::new(plan, (&stack, &options.registry), &planted), options.log, writes_down)
 }
 
 /// The fault that is to be planted, if the stack has a machine that knows it.
@@ -367,19 +367,20 @@ pub fn case_of(options: &VerifyOptions, seed: u64) -> (SeedReport, Option<Case>)
 /// The stack cannot be built, a step does not fit it, or it does not come to its end.
 pub fn run_case(case: &Case, registry: &Registry, log: bool) -> Result<SeedReport, CaseError> {
     let (stack, _) = case.stack(registry)?;
-    run_case_on(case, &stack, log, EVENTS)
+    run_case_on(case, (&stack, registry), log, EVENTS)
 }
 
 /// Runs a case on its stack, for at most so many events.
 pub(super) fn run_case_on(
     case: &Case,
-    stack: &Stack,
+    (stack, registry): (&Stack, &Registry),
     log: bool,
     events: u64,
 ) -> Result<SeedReport, CaseError> {
     let planted = planted(stack, case.plant.as_ref());
     let doing = format!("running a case of {} steps", case.steps.len());
-    let (tally, result, _) = run_it(doing, || Session::of(case, stack, &planted, events), log, false);
+    let (tally, result, _) =
+        run_it(doing, || Session::of(case, (stack, registry), &planted, events), log, false);
     if result.as_ref().is_err_and(|violation| violation.invariant == TOO_LONG) {
         return Err(CaseError::TooLong(events));
     }

@@ -6,6 +6,7 @@
 mod adversary;
 mod changes;
 mod drawn;
+mod growth;
 mod hammer;
 mod legs;
 mod listed;
@@ -21,8 +22,8 @@ use super::watch::{Watch, redundancy};
 use crate::charges::check_charges;
 use crate::engine::{Engine, Media, Submission};
 use nandu_base::{
-    ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenOptions, Payload, Rng, Span,
-    Stamp, TenantId, Violation,
+    ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenOptions, Payload, Registry, Rng,
+    Span, Stamp, TenantId, Violation,
 };
 use nandu_stack::{BuildOptions, Built, Stack};
 use std::collections::BTreeSet;
@@ -84,7 +85,8 @@ enum Source<'a> {
 /// A run.
 pub(super) struct Session<'a> {
     ground: Ground,
-    stack: &'a Stack,
+    /// With what it is built from when a leg has become longer.
+    stack: (&'a Stack, &'a Registry),
     planted: &'a BTreeSet<String>,
     source: Option<Source<'a>>,
     /// Steps are listed: one may ask for what another would have made that was left out.
@@ -108,6 +110,9 @@ pub(super) struct Session<'a> {
     /// A ring that was given up: a blank one comes in its place after the next cut.
     given_up: Option<u32>,
     spaces: changes::Spaces,
+    lengths: growth::Lengths,
+    /// What the first export served at first.
+    served_first: ByteLen,
     /// Pages of a unit of the drive.
     unit_pages: u64,
     entries: Vec<Entry>,
@@ -126,7 +131,7 @@ impl<'a> Session<'a> {
     /// Builds and starts the stack of `plan`, whose steps are drawn.
     pub fn new(
         plan: &'a Plan,
-        stack: &'a Stack,
+        stack: (&'a Stack, &'a Registry),
         planted: &'a BTreeSet<String>,
     ) -> Result<Session<'a>, Broken> {
         let drawn = Source::Drawn(Box::new(drawn::Drawn::new(plan)));
@@ -136,7 +141,7 @@ impl<'a> Session<'a> {
     /// Builds and starts the stack of `case`, whose steps are listed and may take so many events.
     pub fn of(
         case: &'a Case,
-        stack: &'a Stack,
+        stack: (&'a Stack, &'a Registry),
         planted: &'a BTreeSet<String>,
         events: u64,
     ) -> Result<Session<'a>, Broken> {
@@ -146,11 +151,11 @@ impl<'a> Session<'a> {
     fn on(
         ground: Ground,
         source: Source<'a>,
-        stack: &'a Stack,
+        stack: (&'a Stack, &'a Registry),
         planted: &'a BTreeSet<String>,
         left: u64,
     ) -> Result<Session<'a>, Broken> {
-        let built = build(&ground, stack, planted, 0);
+        let built = build(&ground, stack.0, planted, 0);
         let entries: Vec<Entry> = built
             .exports
             .iter()
@@ -185,6 +190,8 @@ impl<'a> Session<'a> {
             wipe: false,
             given_up: None,
             spaces: changes::Spaces::default(),
+            lengths: growth::Lengths::default(),
+            served_first: entries[0].limits.capacity,
             unit_pages: 0,
             entries,
             roots,
@@ -214,7 +221,7 @@ impl<'a> Session<'a> {
             }
             last = error.to_string();
             // An injected error was in the way. Nothing is stored yet: start from scratch.
-            let built = build(&self.ground, self.stack, self.planted, u64::from(turn) << 32);
+            let built = build(&self.ground, self.stack.0, self.planted, u64::from(turn) << 32);
             let media = fresh(&built);
             let keeps = self.ground.acknowledged || keeps_writes(&built);
             let oracle = |i: u32, e: &Entry| Oracle::new(e.limits.capacity, i << 24).keeping_writes(keeps);
@@ -297,6 +304,7 @@ impl<'a> Session<'a> {
     fn take(&mut self, when: When, what: What) -> Result<(), Broken> {
         self.note_step(when, &what);
         match &what {
+            What::Ask { export, asked } if self.is_beyond(*export, *asked) => {}
             What::Ask { export, asked } => self.submit(*export, *asked)?,
             What::Chore { device, chore } => self.do_chore_at(device, *chore)?,
             What::Share(share) => self.change_share(*share)?,
@@ -344,6 +352,7 @@ impl<'a> Session<'a> {
         self.left = self.left.checked_sub(1).ok_or_else(|| broken(TOO_LONG, "the events are used up"))?;
         self.tally.events += 1;
         self.since += 1;
+        self.look_at_size();
         if self.tally.events.is_multiple_of(CHECK_EVERY) {
             self.check()?;
         }

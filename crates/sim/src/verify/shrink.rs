@@ -113,7 +113,8 @@ pub fn shrink<R: Into<Go>>(
         return Err(ShrinkError::TwoRuns);
     }
     let (stack, size) = case.stack(registry)?;
-    let first = run_case_on(case, &stack, false, EVENTS)?.failure.ok_or(ShrinkError::Passes)?.violation;
+    let first =
+        run_case_on(case, (&stack, registry), false, EVENTS)?.failure.ok_or(ShrinkError::Passes)?.violation;
     if let Some(wanted) = case.breaks.as_ref().filter(|wanted| *wanted != first.invariant) {
         let found = first.invariant.to_string();
         return Err(ShrinkError::Differs { wanted: wanted.clone(), found });
@@ -145,7 +146,9 @@ impl<R: Into<Go>, P: FnMut(u64, usize) -> R> Search<'_, P> {
         if size > self.size {
             return Ok(false);
         }
-        let failure = run_case_on(&smaller, &stack, false, EVENTS).ok().and_then(|report| report.failure);
+        let failure = run_case_on(&smaller, (&stack, self.registry), false, EVENTS)
+            .ok()
+            .and_then(|report| report.failure);
         self.runs += 1;
         let fails = failure.is_some_and(|failure| mark(&failure.violation) == self.wanted);
         if fails {

@@ -33,14 +33,15 @@ pub enum Shape {
 /// Smallest capacity of a leg of a mirror: records and a few regions.
 const LEG: u64 = 256 << 10;
 
-/// Draws a stack that can be built.
-pub(super) fn stack(shape: &Shape, rng: &mut Rng, registry: &Registry) -> String {
+/// Draws a stack that can be built. Where the family has such, the legs of a parity array that `grows` are leaves that can become longer, and
+/// those of any array that does are equally long in half of the stacks.
+pub(super) fn stack(shape: &Shape, rng: &mut Rng, grows: bool, registry: &Registry) -> String {
     if let Shape::File(text) = shape {
         return text.clone();
     }
     let policies = Policies::of(registry);
     for _ in 0..200 {
-        let text = Draft::new(rng, &policies).whole(shape);
+        let text = Draft::new(rng, &policies).growing(grows).whole(shape);
         if can_start(&text, Precondition::Empty, registry) {
             return text;
         }
@@ -127,6 +128,10 @@ struct Draft<'a> {
     drive: Drive,
     /// Mirrors are hetero-mirrors.
     hetero: bool,
+    /// The array is to grow.
+    grows: bool,
+    /// Its legs are that long.
+    alike: Option<u64>,
     /// Dies of drives may be shared out among tenants, and tenants that lend are as frequent as others.
     shares_dies: bool,
     text: String,
@@ -142,11 +147,20 @@ impl<'a> Draft<'a> {
             policies,
             drive: Drive::Any,
             hetero: false,
+            grows: false,
+            alike: None,
             shares_dies: false,
             text: String::new(),
             devices: 0,
             tenant_bytes: Vec::new(),
         }
+    }
+
+    fn growing(self, grows: bool) -> Draft<'a> {
+        // A generator of its own.
+        let mut own = self.rng.fork(64);
+        let alike = (grows && own.below(2) == 0).then(|| LEG + 4096 * own.below(64));
+        Draft { grows, alike, ..self }
     }
 
     fn whole(mut self, shape: &Shape) -> String {
@@ -190,6 +204,9 @@ impl<'a> Draft<'a> {
                 };
                 return self.whole(&Shape::Named(family));
             }
+            Shape::Named(Family::Over("parity")) if self.grows => {
+                return self.whole(&Shape::Named(Family::ParityOfLeaves));
+            }
             Shape::Named(Family::Over("parity")) => {
                 let families = [Family::ParityOfLeaves, Family::ParityOfCaches, Family::ParityOfFaultySsds];
                 let family = *self.rng.pick(&families);
@@ -197,7 +214,7 @@ impl<'a> Draft<'a> {
             }
             Shape::Named(Family::ParityOfLeaves) => {
                 self.page_maps();
-                let legs: Vec<String> = (0..self.rng.between(3, 5)).map(|_| self.leaf(LEG)).collect();
+                let legs: Vec<String> = (0..self.rng.between(3, 5)).map(|_| self.leaf_leg()).collect();
                 self.parity(legs, false)
             }
             Shape::Named(Family::ParityOfCaches) => {
@@ -251,7 +268,7 @@ impl<'a> Draft<'a> {
                 self.array(2)
             }
             Shape::Named(Family::MirrorOfFiles) => {
-                let legs = [0; 2].map(|_| self.block("file", LEG));
+                let legs = [0; 2].map(|_| self.block_leg("file"));
                 self.mirror(&legs)
             }
             Shape::Named(Family::MirrorOfCaches) => {
@@ -266,7 +283,7 @@ impl<'a> Draft<'a> {
                 let what = self.rng.fork(61).below(4);
                 let legs: Vec<String> = (0..3)
                     .map(|_| match what {
-                        0 => self.block("file", LEG),
+                        0 => self.block_leg("file"),
                         1 => {
                             let drive = self.ssd(LEG);
                             self.fault(drive)
@@ -453,9 +470,32 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// A leg of an array: a leaf.
+    fn leaf_leg(&mut self) -> String {
+        if self.grows {
+            let kind = *self.rng.pick(&["memory", "file"]);
+            return self.block_leg(kind);
+        }
+        self.leaf(LEG)
+    }
+
+    /// The same that can become longer.
+    fn block_leg(&mut self, kind: &str) -> String {
+        let drawn = self.block_size(LEG);
+        self.sized_block(kind, self.alike.unwrap_or(drawn))
+    }
+
     fn block(&mut self, kind: &str, least: u64) -> String {
+        let size = self.block_size(least);
+        self.sized_block(kind, size)
+    }
+
+    fn block_size(&mut self, least: u64) -> u64 {
+        least.max(8192).next_multiple_of(4096) + 4096 * self.rng.below(64)
+    }
+
+    fn sized_block(&mut self, kind: &str, size: u64) -> String {
         let name = self.begin(kind);
-        let size = least.max(8192).next_multiple_of(4096) + 4096 * self.rng.below(64);
         self.put("size", size);
         let latency = *self.rng.pick(&[0, 1, 50, 2000]);
         self.put_text("latency", format!("{latency} us"));

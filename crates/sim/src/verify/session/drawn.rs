@@ -20,6 +20,8 @@ pub(super) struct Drawn<'a> {
     rng: Rng,
     /// Decides what operators do.
     chores: Rng,
+    /// Where a growth is cut.
+    growths: Rng,
     /// What is drawn of tenants that change.
     changes: Rng,
     pub hammering: Hammering,
@@ -41,6 +43,7 @@ impl<'a> Drawn<'a> {
             plan,
             rng: root.fork(Tear::CUTS),
             chores: root.fork(8),
+            growths: root.fork(65),
             changes: root.fork(7),
             hammering: Hammering::new(plan.seed),
             peeks_left: plan.peeks,
@@ -57,6 +60,9 @@ impl<'a> Drawn<'a> {
             self.drive(session, cut.after, cut.after_loss)?;
             if cut.in_an_erase {
                 self.drive_until_an_erase(session, cut.look)?;
+            }
+            if session.tally.not_created > 0 {
+                return Ok(());
             }
             let power_cut = self.power_cut(session, cut);
             session.take(When::Events(session.since), What::Cut(power_cut))?;
@@ -103,7 +109,8 @@ impl<'a> Drawn<'a> {
             if soon.is_some() && session.watch.losses() > losses {
                 steps = steps.min(soon.take().unwrap_or(steps));
             }
-            if self.left == 0 && session.engine.sink().under_way() == 0 {
+            let has_ended = session.tally.not_created > 0;
+            if has_ended || self.left == 0 && session.engine.sink().under_way() == 0 {
                 return Ok(());
             }
             if self.left > 0 && session.may_arrive(next) {
@@ -148,6 +155,10 @@ impl<'a> Drawn<'a> {
     fn ask(&mut self, session: &mut Session<'_>) -> Result<(), Broken> {
         self.left -= 1;
         self.may_do_chore(session)?;
+        self.may_grow(session)?;
+        if session.tally.not_created > 0 {
+            return Ok(());
+        }
         if let Some(asked) = self.harm(session) {
             return self.take(session, What::Ask { export: 0, asked });
         }
@@ -276,6 +287,34 @@ impl<'a> Drawn<'a> {
         self.take(session, What::Chore { device, chore })
     }
 
+    /// An array is asked to grow, and the power may be cut at any moment of that.
+    fn may_grow(&mut self, session: &mut Session<'_>) -> Result<(), Broken> {
+        let Some(growth) = self.plan.growth else { return Ok(()) };
+        let is_due = self.left <= growth.left && (growth.left - self.left).is_multiple_of(growth.every);
+        let [(array, legs)] = &session.watch.looked_after()[..] else { return Ok(()) };
+        if !is_due || !session.may_grow(*array, legs) || session.has_grown() {
+            return Ok(());
+        }
+        let device = session.engine.graph.name(*array).to_string();
+        let chores = session.tally.chores;
+        self.take(session, What::Chore { device, chore: Chore::Grow(growth.bytes) })?;
+        if session.tally.chores == chores || self.plan.cuts.is_empty() || self.growths.below(2) == 0 {
+            return Ok(());
+        }
+        let most = 2 << self.growths.below(8);
+        for _ in 0..self.growths.below(most) {
+            if session.engine.next_at().is_none() {
+                break;
+            }
+            session.step()?;
+            self.may_peek(session)?;
+        }
+        let leg_dies = self.growths.below(3) == 0;
+        let cut = Cut { look: true, leg_dies, in_an_erase: false, ..self.plan.cuts[0].clone() };
+        let power_cut = self.power_cut(session, &cut);
+        session.take(When::Events(session.since), What::Cut(power_cut))
+    }
+
     /// Now and then something changes about tenants.
     fn change(&mut self, session: &mut Session<'_>) -> Result<(), Broken> {
         if self.plan.change_one_in == 0 || self.changes.below(self.plan.change_one_in) > 0 {
@@ -301,7 +340,7 @@ impl<'a> Drawn<'a> {
 
     /// Another weight and other limits for some tenant.
     fn share(&mut self, session: &Session<'_>) -> Share {
-        let tenant = 1 + self.changes.below(session.stack.tenants.len() as u64) as u16;
+        let tenant = 1 + self.changes.below(session.stack.0.tenants.len() as u64) as u16;
         let rng = &mut self.changes;
         let mut limited = |least: u64, most: u64| (rng.below(3) == 0).then(|| rng.between(least, most));
         let [wbps, riops, latency] = [limited(1 << 20, 64 << 20), limited(500, 50_000), limited(20, 5000)];
@@ -357,7 +396,7 @@ impl<'a> Drawn<'a> {
         let (now, next) = (session.engine.now(), session.engine.next_at());
         let Some(next) = next.filter(|&next| next > now) else { return Ok(()) };
         let erasing = session.engine.erasing();
-        let one_in = self.plan.peek_one_in * if erasing.is_some() { 1 } else { 16 };
+        let one_in = self.plan.peek_one_in * if erasing.is_some() || session.is_growing() { 1 } else { 16 };
         if self.peeks.below(one_in) > 0 {
             return Ok(());
         }

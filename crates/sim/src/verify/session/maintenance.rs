@@ -1,4 +1,4 @@
-//! What operators do meanwhile: they scrub mirrors and parity arrays, swap roles, and replace legs.
+//! What operators do meanwhile: they scrub mirrors and parity arrays, swap roles, replace legs, and make them longer (`growth.rs`).
 
 use super::{Broken, STALL, Session, broken};
 use crate::verify::case::Chore;
@@ -17,13 +17,14 @@ impl Session<'_> {
             Chore::StopScrub => Admin::StopScrub,
             Chore::Lead(leg) if has(leg) => Admin::Lead(leg),
             Chore::Replace(leg) if has(leg) => return self.replace_leg(*array, leg, legs),
+            Chore::Grow(bytes) => return self.grow(*array, bytes, legs),
             Chore::Lead(_) | Chore::Replace(_) => return Ok(()),
         };
         self.do_chore(*array, admin)?;
         Ok(())
     }
 
-    fn do_chore(&mut self, array: u32, admin: Admin) -> Result<bool, Broken> {
+    pub(super) fn do_chore(&mut self, array: u32, admin: Admin) -> Result<bool, Broken> {
         let result = self.engine.admin(array, admin.clone());
         let now = self.engine.now();
         self.engine.sink().note(now, || format!("operator: {admin:?}: {result:?}"));

@@ -20,9 +20,11 @@ impl Session<'_> {
     /// What a power cut at `at` would leave starts, and has what it must have.
     fn peek(&mut self, at: Instant, rng: &mut Rng) -> Result<(), Broken> {
         self.check()?;
-        let media = self.engine.media_after_a_cut(at, rng);
+        let mut media = self.engine.media_after_a_cut(at, rng);
         let judge = self.engine.sink().after_a_cut();
-        let engine = Engine::new(self.rebuilt(), media, Content::Stamps, judge, at + Span::from_ms(1));
+        let (lengths, served) = (self.lengths.clone(), self.entries[0].limits.capacity);
+        let built = self.rebuilt(&mut media, &[]);
+        let engine = Engine::new(built, media, Content::Stamps, judge, at + Span::from_ms(1));
         let engine = std::mem::replace(&mut self.engine, engine);
         let (watch, spaces, since) = (self.watch.clone(), self.spaces.clone(), self.since);
         let before = (self.tally, self.quiet_for, self.answers, self.wipe);
@@ -33,6 +35,7 @@ impl Session<'_> {
             false => Ok(()),
         });
         (self.engine, self.watch, self.spaces, self.since) = (engine, watch, spaces, since);
+        (self.lengths, self.entries[0].limits.capacity) = (lengths, served);
         // What the start of the copy had to be told is no word to the next start of the original.
         (self.tally, self.quiet_for, self.answers, self.wipe) = before;
         self.tally.peeks += 1;

@@ -1,6 +1,6 @@
 //! Power cuts, deaths of the process, clean ends, and the starts after them.
 
-use super::{Broken, STARTS, Session, broken, build};
+use super::{Broken, STARTS, Session, broken};
 use crate::engine::{Engine, Media};
 use crate::verify::case::{Close, PowerCut, Tear};
 use crate::verify::judge::Judge;
@@ -24,9 +24,8 @@ impl Session<'_> {
         if cut.process && missing.is_none() && self.watch.stands_on_files() {
             self.process_dies()?;
         } else {
-            self.power_off()?;
+            self.power_off(missing.iter().map(|&(leg, _)| leg).collect())?;
         }
-        self.engine.missing = missing.iter().map(|&(leg, _)| leg).collect();
         let mut again = cut.again.iter();
         let mut calm = false;
         for turn in 0..STARTS {
@@ -43,12 +42,11 @@ impl Session<'_> {
                 return Ok(());
             }
             calm |= cut_again.is_none() && self.watch.strikes() == 0;
-            self.power_off()?;
             // A follower may refuse to start alone, for it cannot know what it lacks: then the leader comes back.
             if turn > 6 && missing.is_some_and(|(_, is_leader)| is_leader) {
                 missing_still.clear();
             }
-            self.engine.missing = missing_still;
+            self.power_off(missing_still)?;
         }
         self.cannot_start("again", calm)
     }
@@ -67,6 +65,9 @@ impl Session<'_> {
     fn leg_misses(&mut self, name: &str) -> Option<(u32, bool)> {
         let (how, legs) = self.watch.may_be_missing()?;
         let leg = self.node(name).filter(|leg| legs.contains(leg))?;
+        if !self.may_miss_while_it_grows(leg) {
+            return None;
+        }
         let is_leader = match how {
             // That it is missing explains nothing.
             Absence::Copy | Absence::None => return Some((leg, false)),
@@ -82,23 +83,20 @@ impl Session<'_> {
         Some((leg, is_leader))
     }
 
-    pub(super) fn rebuilt(&self) -> Built {
-        build(&self.ground, self.stack, self.planted, self.tally.crashes + self.tally.recoveries)
-    }
-
     /// Cuts the power and puts new machines onto the media.
-    fn power_off(&mut self) -> Result<(), Broken> {
-        self.machines_die("the power was cut", Engine::crash)
+    fn power_off(&mut self, missing: Vec<u32>) -> Result<(), Broken> {
+        self.machines_die("the power was cut", missing, Engine::crash)
     }
 
     /// The process is killed and starts again; what lies in caches of the system stays there.
     fn process_dies(&mut self) -> Result<(), Broken> {
-        self.machines_die("the process died", Engine::die)
+        self.machines_die("the process died", Vec::new(), Engine::die)
     }
 
     fn machines_die(
         &mut self,
         how: &str,
+        missing: Vec<u32>,
         end: fn(Engine<Judge>, &mut Rng) -> (Media, Judge),
     ) -> Result<(), Broken> {
         self.check()?;
@@ -106,8 +104,7 @@ impl Session<'_> {
         let now = self.engine.now() + Span::from_ms(1);
         let mut rng = self.tear.rng(self.ground.seed, Tear::CUTS).fork(self.tear.number);
         self.tear.number += 1;
-        let built = self.rebuilt();
-        self.replace(now, built, |engine| end(engine, &mut rng));
+        self.replace(now, missing, |engine| end(engine, &mut rng));
         let sink = self.engine.sink();
         sink.note(now, || how.into());
         sink.oracles.iter_mut().for_each(Oracle::cut);
@@ -115,7 +112,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn replace(&mut self, now: Instant, built: Built, end: impl FnOnce(Engine<Judge>) -> (Media, Judge)) {
+    /// Ends the machines, and puts new ones onto the media, of which these leaves are `missing`.
+    fn replace(
+        &mut self,
+        now: Instant,
+        missing: Vec<u32>,
+        end: impl FnOnce(Engine<Judge>) -> (Media, Judge),
+    ) {
         let nothing = Built { parts: Vec::new(), exports: Vec::new(), tenants: Vec::new() };
         let empty = Media::fresh(&nothing, false);
         let spare = Engine::new(nothing, empty, Content::Stamps, Judge::new(Vec::new()), now);
@@ -123,7 +126,9 @@ impl Session<'_> {
         if let (Some(leg), true) = (self.replaced, std::mem::take(&mut self.wipe)) {
             media.blank(leg);
         }
+        let built = self.rebuilt(&mut media, &missing);
         self.engine = Engine::new(built, media, Content::Stamps, judge, now);
+        self.engine.missing = missing;
         self.watch.restart();
         (self.quiet_for, self.answers) = (0, self.engine.sink().answers);
     }
@@ -150,6 +155,7 @@ impl Session<'_> {
                 self.tally.from_checkpoint += self.sum_of("recovery_from_checkpoint");
                 self.tally.fell_back += self.sum_of("recovery_fell_back");
                 self.check_spaces()?;
+                self.check_size()?;
                 self.check()?;
                 Ok(true)
             }
@@ -188,7 +194,7 @@ impl Session<'_> {
         let mut events = close.within.unwrap_or(u64::MAX);
         if !self.engine.close_within(&mut events) {
             self.look()?;
-            self.power_off()?;
+            self.power_off(Vec::new())?;
         } else {
             self.look()?;
             self.check_leaks()?;
@@ -201,10 +207,9 @@ impl Session<'_> {
             }
             let now = self.engine.now() + Span::from_ms(1);
             self.tally.recoveries += 1;
-            let built = self.rebuilt();
             // What a volatile cache above a worn-out drive holds is lost with its end.
             let may_lose = self.may_lose_what_is_cached();
-            self.replace(now, built, Engine::into_parts);
+            self.replace(now, Vec::new(), Engine::into_parts);
             if !may_lose && !self.watch.explains(self.roots[0]) {
                 self.engine.sink().oracles.iter_mut().for_each(Oracle::closed);
             }
@@ -219,7 +224,7 @@ impl Session<'_> {
                 return Ok(());
             }
             calm |= self.watch.strikes() == 0;
-            self.power_off()?;
+            self.power_off(Vec::new())?;
         }
         self.cannot_start("after its end", calm)
     }

@@ -14,7 +14,7 @@ fn options(family: &str) -> VerifyOptions {
 }
 
 /// Runs the seeds of a family as drawn and as listed.
-fn hold(family: &str, seeds: std::ops::Range<u64>) {
+pub(super) fn hold(family: &str, seeds: std::ops::Range<u64>) {
     let options = options(family);
     for seed in seeds {
         let (drawn, case) = case_of(&options, seed);
@@ -123,11 +123,13 @@ fn a_deal_that_another_would_have_made_possible_does_nothing() {
 #[test]
 fn a_case_that_takes_too_long_is_ended() {
     let case = Case::parse(CASE).expect("a case");
-    let (stack, _) = case.stack(&builtin()).expect("a stack");
-    let report = run_case_on(&case, &stack, false, EVENTS).expect("it ends");
-    let enough = run_case_on(&case, &stack, false, report.events).expect("it ends within its own events");
+    let registry = builtin();
+    let (stack, _) = case.stack(&registry).expect("a stack");
+    let on = (&stack, &registry);
+    let report = run_case_on(&case, on, false, EVENTS).expect("it ends");
+    let enough = run_case_on(&case, on, false, report.events).expect("it ends within its own events");
     assert_eq!(enough.events, report.events);
-    let ended = run_case_on(&case, &stack, false, report.events - 1).expect_err("it takes one more");
+    let ended = run_case_on(&case, on, false, report.events - 1).expect_err("it takes one more");
     assert!(matches!(ended, CaseError::TooLong(_)), "{ended}");
 }
 

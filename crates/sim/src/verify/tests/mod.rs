@@ -5,6 +5,7 @@ mod canaries;
 mod cases;
 mod controller;
 mod device;
+mod growth;
 mod hybrid;
 mod mirrors;
 mod power;

@@ -15,16 +15,17 @@ const TIMES: usize = 24;
 /// Runs a seed on a filled stack whose first cut is followed by cuts in a row after `n` events of each start, for all `n`.
 fn hold(stack: &str, seed: u64, events: u32) {
     let shape = Shape::File(stack.into());
-    let parsed = Stack::parse(stack).expect("a stack");
+    let registry = nandu_stack::builtin();
+    let parsed = Stack::parse_with(stack, &registry).expect("a stack");
     for n in 0..events {
-        let mut plan = Plan::draw(seed, &shape, true, Draws::Patterns, &nandu_stack::builtin());
+        let mut plan = Plan::draw(seed, &shape, true, Draws::Patterns, &registry);
         plan.precondition = Precondition::Filled;
         plan.cuts.truncate(1);
         plan.cuts[0].again = vec![n; TIMES];
         let doing = format!("seed {seed}, {TIMES} starts cut after {n} events");
         let planted = BTreeSet::new();
         let outcome = caught(doing.clone(), || {
-            let mut session = Session::new(&plan, &parsed, &planted)?;
+            let mut session = Session::new(&plan, (&parsed, &registry), &planted)?;
             session.run()
         });
         if let Err(broken) = outcome.and_then(|inner| inner) {
