@@ -226,7 +226,7 @@ fn old_records_that_a_cut_has_left_are_zeroed_before_a_start() {
     is_whole(&server);
     server.stop();
     let built = Stack::parse(&text).expect("a stack").build(&Default::default()).expect("it can be built");
-    let zero = || examine::zero_old_records(&built, dir.path()).expect("nobody uses the files");
+    let zero = || examine::zero_void_records(&built, dir.path()).expect("nobody uses the files");
     assert_eq!(zero(), [""; 0], "the growth has come to its end");
     let a = OpenOptions::new().write(true).open(file("a.img")).expect("it is ours");
     a.write_all_at(&records, before).expect("room");
@@ -240,6 +240,47 @@ fn old_records_that_a_cut_has_left_are_zeroed_before_a_start() {
     assert_eq!(client.read(0, 4096), [5; 4096]);
     let new = client.read(before, records.len() as u32);
     assert!(new.iter().all(|&byte| byte == 0), "nothing was written there");
+    server.stop();
+}
+
+/// A growth was cut off when one leg had its new records, and the mirror has gone on as it was. From the leg alone nobody could tell: they are at its end.
+#[test]
+fn new_records_of_a_growth_that_has_not_come_about_are_zeroed_before_a_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = mirror("mirror", SIZE);
+    let again = || ServeOptions { create: false, ..options(&text, dir.path()) };
+    let server = Served::start(options(&text, dir.path()));
+    is_whole(&server);
+    server.stop();
+    let files = ["a.img", "b.img"].map(|name| dir.path().join(name));
+    let before = files.clone().map(|file| std::fs::read(file).expect("it is there"));
+    lengthen(dir.path(), &["a.img", "b.img"], MORE);
+    let server = Served::start(again());
+    ask(&server, "grow m").expect("both legs are longer");
+    let after = served_bytes(&server);
+    server.stop();
+    let records = std::fs::read(&files[0]).expect("it is there").split_off(after as usize);
+    for (file, bytes) in files.iter().zip(&before) {
+        std::fs::write(file, bytes).expect("it is ours");
+    }
+    let built = Stack::parse(&text).expect("a stack").build(&Default::default()).expect("it can be built");
+    let zero = || examine::zero_void_records(&built, dir.path()).expect("nobody uses the files");
+    for _ in 0..4 {
+        Served::start(again()).stop();
+    }
+    lengthen(dir.path(), &["a.img", "b.img"], MORE);
+    let a = OpenOptions::new().write(true).open(&files[0]).expect("it is ours");
+    a.write_all_at(&records, after).expect("room");
+    let alone = || examine::examine(&files[0]).expect("it can be read").what;
+    assert!(alone().is_some(), "so it looks as if it had grown");
+    // Who is away may have gone on there.
+    std::fs::rename(&files[1], dir.path().join("away")).expect("it is there");
+    assert_eq!((zero(), alone().is_some()), (vec![], true));
+    std::fs::rename(dir.path().join("away"), &files[1]).expect("it is there");
+    assert_eq!((zero(), alone().is_none()), (vec!["a".to_string()], true));
+    assert_eq!(examine::moved_sizes(&built, dir.path()), []);
+    let server = Served::start(again());
+    is_whole(&server);
     server.stop();
 }
 

@@ -12,7 +12,7 @@
 use super::record::{self, BLOCK, State, Superblock};
 use crate::{mirror, parity};
 use nandu_base::ByteLen;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// What is found on a member of a set.
@@ -51,9 +51,9 @@ fn records(end: u64, read: &impl Fn(u64) -> Option<Vec<u8>>) -> Vec<Superblock> 
 pub struct Counting {
     /// Where it ends that has them there.
     pub end: u64,
-    /// Where its old ones are, which count no more: a growth was cut off before they had gone, and they lie in what is served from now on.
-    /// They are to be zeroed before the set is started.
-    pub old: Option<Range<u64>>,
+    /// Where it has others, which count for nobody any more: old ones, where a growth was cut off before they had gone, so that they lie in what is
+    /// served from now on, or new ones of a growth that has not come about. They are to be zeroed before the set is started.
+    pub void: Option<Range<u64>>,
 }
 
 /// Of each member the records that count; `None` for one on which there are none.
@@ -68,21 +68,34 @@ pub fn that_count(members: &[Found]) -> Vec<Option<Counting>> {
         })
     });
     let have_moved = have_moved(said);
+    let have_stayed = !have_moved && are_together(members);
     let counting = |Found { places, .. }: &Found| {
-        let (first, last) = (places.first_key_value()?, places.last_key_value()?);
-        let (end, old) = if have_moved { (*last.0, old_records(first, last)) } else { (*first.0, None) };
-        Some(Counting { end, old })
+        let ((&from, before), (&to, now)) = (places.first_key_value()?, places.last_key_value()?);
+        let stayed = have_stayed && from < to && says(before, now) == Says::Stayed;
+        Some(match have_moved {
+            true => Counting { end: to, void: place(from, before, now).filter(|_| from < to) },
+            false => Counting { end: from, void: place(to, now, before).filter(|_| stayed) },
+        })
     };
     members.iter().map(counting).collect()
 }
 
-/// Where the records of a member lie that has newer ones further back.
-fn old_records(
-    (&end, old): (&u64, &Vec<Superblock>),
-    (&now, new): (&u64, &Vec<Superblock>),
-) -> Option<Range<u64>> {
-    let is_its_own = |sb: &&Superblock| new.iter().any(|new| (new.set, new.leg) == (sb.set, sb.leg));
-    let sb = old.iter().find(is_its_own).filter(|_| end < now)?;
+/// Whether all members of a set are there, and say the same generation where they were: then nobody who is away has gone on elsewhere.
+fn are_together(members: &[Found]) -> bool {
+    let newest =
+        |Found { places, .. }: &Found| places.first_key_value()?.1.iter().max_by_key(|sb| sb.seq).copied();
+    let Some(all) = members.iter().map(newest).collect::<Option<Vec<Superblock>>>() else { return false };
+    let legs: BTreeSet<u8> = all.iter().map(|sb| sb.leg).collect();
+    let is_one = |sb: &Superblock| (sb.set, sb.generation) == (all[0].set, all[0].generation);
+    all.iter().all(is_one)
+        && legs.len() == members.len()
+        && all.iter().all(|sb| usize::from(sb.members) == all.len())
+}
+
+/// Where `records` lie on a member that ends at `end` for them, if they are of the same member as its `others`.
+fn place(end: u64, records: &[Superblock], others: &[Superblock]) -> Option<Range<u64>> {
+    let is_its_own = |sb: &&Superblock| others.iter().any(|other| (other.set, other.leg) == (sb.set, sb.leg));
+    let sb = records.iter().find(is_its_own)?;
     let [lower, upper] = record::slots(end)?;
     // The map of a mirror lies before them, where its record and its length say so both.
     let layout = mirror::layout::Layout::of(ByteLen(end), sb.region_shift.min(63));
@@ -179,5 +192,40 @@ mod tests {
         assert!(!have_moved([away, without, without]));
         let wiped: (&[_], &[_]) = (&[], &[written]);
         assert!(have_moved([wiped, (&[before], &[written])]) && !have_moved([wiped, without]));
+    }
+
+    const BEFORE: u64 = 1 << 20;
+    const AFTER: u64 = 2 << 20;
+
+    /// A member of a set of two with these records where it ended before, and at its end now.
+    fn found(leg: u8, before: &[Superblock], now: &[Superblock]) -> Found {
+        let its = |all: &[Superblock]| all.iter().map(|&sb| Superblock { leg, members: 2, ..sb }).collect();
+        let places: BTreeMap<u64, Vec<Superblock>> = [(BEFORE, its(before)), (AFTER, its(now))].into();
+        Found { size: BEFORE, places: places.into_iter().filter(|(_, all)| !all.is_empty()).collect() }
+    }
+
+    fn counting(members: [Found; 2]) -> Vec<(u64, Option<u64>)> {
+        let all = that_count(&members).into_iter().map(|counting| counting.expect("it has records"));
+        all.map(|counting| (counting.end, counting.void.map(|void| void.end))).collect()
+    }
+
+    #[test]
+    fn records_count_for_nobody_when_all_members_have_gone_on_without_them() {
+        let (before, written, went_on) = (of(5, 9), of(5, 10), of(6, 11));
+        // Whether the set has grown is open: both places stay.
+        let open = [found(0, &[before], &[written]), found(1, &[before], &[])];
+        assert_eq!(counting(open), [(BEFORE, None), (BEFORE, None)]);
+        // It has: what is left where it was lies in what is served.
+        let moved = [found(0, &[before], &[written]), found(1, &[], &[written])];
+        assert_eq!(counting(moved), [(AFTER, Some(BEFORE)), (AFTER, None)]);
+        // It has not, and both have gone on.
+        let stayed = [found(0, &[before, went_on], &[written]), found(1, &[went_on], &[])];
+        assert_eq!(counting(stayed), [(BEFORE, Some(AFTER)), (BEFORE, None)]);
+        // One has, without the other, or that one is not there.
+        let alone = || found(0, &[before, went_on], &[written]);
+        assert_eq!(counting([alone(), found(1, &[before], &[written])]), [(BEFORE, None), (BEFORE, None)]);
+        assert_eq!(that_count(&[alone()])[0].as_ref().map(|counting| counting.void.is_none()), Some(true));
+        let away = [alone(), found(1, &[], &[])];
+        assert_eq!(that_count(&away)[0].as_ref().map(|counting| counting.void.is_none()), Some(true));
     }
 }

@@ -75,10 +75,10 @@ pub fn open_where_records_are(
     let sizes = nandu_live::examine::moved_sizes(&built, Path::new("."));
     if writes {
         // Before the stack file says the new sizes: from then on nobody knows where the old records were.
-        let zeroed = nandu_live::examine::zero_old_records(&built, Path::new("."));
+        let zeroed = nandu_live::examine::zero_void_records(&built, Path::new("."));
         for leg in zeroed.map_err(|error| Failure::failed(error.to_string()))? {
             output::log(&format!(
-                "{leg}: what a growth that was cut off has left of its old records is zeroed"
+                "{leg}: records that a growth has left, and that count no more, are zeroed"
             ));
         }
     }

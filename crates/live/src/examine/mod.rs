@@ -12,7 +12,7 @@ mod moved;
 mod verdict;
 
 pub use assemble::{absolute, is_device, placed, stack_of};
-pub use moved::{grows, moved_sizes, zero_old_records};
+pub use moved::{grows, moved_sizes, zero_void_records};
 pub use verdict::{Set, sets};
 
 use crate::backend::LegError;

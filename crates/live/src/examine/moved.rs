@@ -41,18 +41,18 @@ pub fn moved_sizes(built: &Built, base: &Path) -> Vec<(String, ByteLen)> {
     sizes
 }
 
-/// Zeroes the old records of legs that were left by a growth that was cut off, where newer ones count; says on which. To be called before a start: they lie in
-/// what is served from then on, and each alone would be taken for a leg that was not grown.
+/// Zeroes what a growth that was cut off has left of records that count for nobody any more; says on which legs. To be called before a start: old
+/// ones lie in what is served from then on, and a leg with new ones of a growth that has not come about would be taken for one that has grown.
 ///
 /// # Errors
 /// Somebody else uses the file of a leg, or it cannot be written.
-pub fn zero_old_records(built: &Built, base: &Path) -> Result<Vec<String>, ServeError> {
+pub fn zero_void_records(built: &Built, base: &Path) -> Result<Vec<String>, ServeError> {
     let mut zeroed = Vec::new();
     for (_, legs) in arrays(built, base) {
         for (leg, counting) in legs.iter().zip(counting(&legs)) {
-            let Some(old) = counting.and_then(|counting| counting.old) else { continue };
+            let Some(void) = counting.and_then(|counting| counting.void) else { continue };
             let device = || leg.name.to_string();
-            zero(&leg.path, old).map_err(|error| ServeError::Leg { device: device(), error })?;
+            zero(&leg.path, void).map_err(|error| ServeError::Leg { device: device(), error })?;
             zeroed.push(device());
         }
     }
@@ -63,7 +63,7 @@ pub fn zero_old_records(built: &Built, base: &Path) -> Result<Vec<String>, Serve
 fn zero(path: &Path, part: Range<u64>) -> Result<(), LegError> {
     let fail = |error: std::io::Error| LegError {
         path: path.display().to_string(),
-        why: format!("what a growth has left of its old records cannot be zeroed: {error}"),
+        why: format!("records that a growth has left cannot be zeroed: {error}"),
         remedy: "let this user write to it",
         missing: false,
     };

@@ -4,7 +4,7 @@
 //! as zeros; what was flushed is still there, and the legs agree, as ever.
 //!
 //! Whoever starts such an array looks where the records are that count ([`nandu_array::member::moved`]), and gives each leg the
-//! size with which they are found there; old ones that count no more it zeroes. A leg that is missing cannot be looked at.
+//! size with which they are found there; those elsewhere that count for nobody any more it zeroes. A leg that is missing cannot be looked at.
 
 use super::{Broken, Session, broken, build};
 use crate::engine::Media;
@@ -136,8 +136,8 @@ impl Session<'_> {
         for (leg, counting) in self.lengths.0.iter_mut().zip(counting) {
             let unknown = if has_moved { leg.after } else { leg.before };
             leg.now = counting.as_ref().map_or(unknown, |counting| counting.end);
-            if let Some(old) = counting.and_then(|counting| counting.old) {
-                media.zero(leg.node, old);
+            if let Some(void) = counting.and_then(|counting| counting.void) {
+                media.zero(leg.node, void);
             }
         }
         let sized = |file: StackFile, leg: &Leg| {

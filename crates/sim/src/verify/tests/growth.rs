@@ -2,7 +2,7 @@
 
 use super::cases;
 use crate::verify::case::{Chore, What};
-use crate::verify::{Case, CaseError, Shape, VerifyOptions, case_of, run_case};
+use crate::verify::{Case, CaseError, Draws, Shape, VerifyOptions, case_of, run_case};
 use nandu_base::ByteOffset;
 use nandu_stack::{BuildOptions, builtin};
 
@@ -82,5 +82,16 @@ fn a_case_may_not_grow_without_bound() {
         let case = Case::parse(&(MIRROR.to_string() + &step));
         let said = case.and_then(|case| case.stack(&builtin()).map(drop)).expect_err(bytes).to_string();
         assert!(said.contains(words), "{bytes}: {said}");
+    }
+}
+
+/// The last flush before a growth was answered late in an event, and nothing said that the growth might go on.
+#[test]
+fn a_growth_goes_on_behind_a_flush_that_is_answered_late() {
+    let shape = Shape::named("hetero-mirror-of-files").expect("a family");
+    let options = VerifyOptions { shape, draws: Draws::Growth, ..VerifyOptions::default() };
+    for seed in [4507, 8317] {
+        let (report, _) = case_of(&options, seed);
+        assert!(report.failure.is_none(), "{seed}: {:?}", report.failure);
     }
 }
