@@ -4,6 +4,7 @@
 //! change in any version.
 
 pub mod concat;
+pub mod found;
 pub mod integrity;
 mod legs;
 mod locks;

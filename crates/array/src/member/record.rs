@@ -19,7 +19,7 @@ pub const HISTORY: usize = 8;
 /// Most members of a set: one bit each.
 pub const MEMBERS: usize = 64;
 
-pub(super) const BLOCK: u64 = 4096;
+pub(crate) const BLOCK: u64 = 4096;
 /// Bytes from the lower slot to the end of the upper one.
 pub const SLOTS: u64 = (64 << 10) + BLOCK;
 

@@ -1,14 +1,13 @@
 //! Where the records of mirrors and parity arrays are whose legs have become longer than the stack file says, or than they were.
 //!
 //! A file that was made longer is used as it was until a command says otherwise; a growth that was cut off counts or not, for all legs
-//! ([`nandu_array::member::moved`]). So records are looked for where each leg ends by the stack file, where it ends now, and where the last data
+//! ([`nandu_array::found`]). So records are looked for where each leg ends by the stack file, where it ends now, and where the last data
 //! of any leg of the array end.
 
 use super::{Image, RECORD};
 use crate::backend::LegError;
 use crate::backend::file::lock;
-use crate::serve::ServeError;
-use nandu_array::member::moved::{Counting, Found, that_count};
+use nandu_array::found::{Counting, Found, that_count};
 use nandu_base::{ByteLen, MediumSpec};
 use nandu_stack::{Built, BuiltPart};
 use std::collections::BTreeSet;
@@ -46,14 +45,13 @@ pub fn moved_sizes(built: &Built, base: &Path) -> Vec<(String, ByteLen)> {
 ///
 /// # Errors
 /// Somebody else uses the file of a leg, or it cannot be written.
-pub fn zero_void_records(built: &Built, base: &Path) -> Result<Vec<String>, ServeError> {
+pub fn zero_void_records(built: &Built, base: &Path) -> Result<Vec<String>, LegError> {
     let mut zeroed = Vec::new();
     for (_, legs) in arrays(built, base) {
         for (leg, counting) in legs.iter().zip(counting(&legs)) {
             let Some(void) = counting.and_then(|counting| counting.void) else { continue };
-            let device = || leg.name.to_string();
-            zero(&leg.path, void).map_err(|error| ServeError::Leg { device: device(), error })?;
-            zeroed.push(device());
+            zero(&leg.path, void)?;
+            zeroed.push(leg.name.to_string());
         }
     }
     Ok(zeroed)

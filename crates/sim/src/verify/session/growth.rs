@@ -3,13 +3,13 @@
 //! *What is checked.* A start finds the old size or the new one, and never less than was served before. What is new was never written, so it reads
 //! as zeros; what was flushed is still there, and the legs agree, as ever.
 //!
-//! Whoever starts such an array looks where the records are that count ([`nandu_array::member::moved`]), and gives each leg the
+//! Whoever starts such an array looks where the records are that count ([`nandu_array::found`]), and gives each leg the
 //! size with which they are found there; those elsewhere that count for nobody any more it zeroes. A leg that is missing cannot be looked at.
 
 use super::{Broken, Session, broken, build};
 use crate::engine::Media;
 use crate::verify::oracle::Asked;
-use nandu_array::member::moved::{Counting, Found, that_count};
+use nandu_array::found::{Counting, Found, that_count};
 use nandu_base::{Admin, ByteLen};
 use nandu_stack::{Built, Stack, StackFile};
 
