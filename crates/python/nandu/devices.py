@@ -676,7 +676,7 @@ class SsdGc(Options):
     copyback: bool | None = None
     """Whether pages move inside the die, without crossing the channel. Default false."""
     hard_threshold: int | None = None
-    """Free blocks of a plane at which a write waits until whole blocks are cleared. Default 1; at least 1; below `threshold`."""
+    """Free blocks of a plane at which a write waits until whole blocks are cleared. Default 1; at least 1; below `threshold`; with `mode = "incremental"`."""
     idle_after: str | None = None
     """How long no request must have come before the drive counts as idle. Default 5 ms; above 0 ns."""
     idle_free_target: int | None = None

@@ -22,7 +22,7 @@ pub struct GcConfig {
     #[option(default = 3, range = 2..)]
     pub threshold: u32,
     /// Free blocks of a plane at which a write waits until whole blocks are cleared.
-    #[option(default = 1, range = 1.., also = "below `threshold`")]
+    #[option(default = 1, range = 1.., also = "below `threshold`; with `mode = \"incremental\"`")]
     pub hard_threshold: u32,
     /// When pages move.
     #[option(default)]
@@ -211,6 +211,11 @@ impl GcConfig {
         let GcConfig { threshold: start, hard_threshold: urgent, .. } = *self;
         if urgent >= start {
             let why = format!("{urgent} is not below threshold = {start}");
+            return Err(BuildError::at("gc.hard_threshold", why));
+        }
+        if self.mode == Pace::Foreground && urgent != GcConfig::default().hard_threshold {
+            let why =
+                "in the foreground a write waits as soon as less than `threshold` is free: leave it out";
             return Err(BuildError::at("gc.hard_threshold", why));
         }
         if let Some(target) = self.idle_free_target.filter(|&target| target <= start || target >= blocks) {

@@ -126,6 +126,12 @@ impl IsolationOptions for SharedSpaceConfig {
         let above = |a: Ratio, b: Ratio| {
             u128::from(a.num) * u128::from(b.den) > u128::from(b.num) * u128::from(a.den)
         };
+        let is_unused = self.return_idle_after != SharedSpaceConfig::default().return_idle_after;
+        if self.returns_while_idle().is_none() && is_unused {
+            let why =
+                "no unit comes back because a tenant is idle: give `return_pool_below` too, or leave it out";
+            return Err(BuildError::at("isolation.return_idle_after", why));
+        }
         match self.contribution_max.filter(|most| above(self.contribution, *most)) {
             None => Ok(()),
             Some(most) => {

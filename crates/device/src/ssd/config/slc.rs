@@ -68,6 +68,10 @@ impl SlcCacheConfig {
         if is_above(self.fold_stop, self.fold_start) {
             return refuse("folding stops at `fold_stop`, which is at most `fold_start`".into());
         }
+        if !self.fold_idle && (self.fold_start, self.fold_stop) != (Ratio::ZERO, Ratio::ZERO) {
+            let why = "`fold_start` and `fold_stop` say when an idle drive folds, and with `fold_idle = false` it does not: leave them out";
+            return refuse(why.into());
+        }
         if self.fixed == ByteLen::ZERO && self.dynamic.num == 0 {
             return refuse("a cache needs a `static` part, a `dynamic` part, or both".into());
         }

@@ -247,6 +247,7 @@ fn options_that_cannot_work_are_refused() {
         ("gc = { threshold = 1 }", "gc.threshold"),
         ("gc = { threshold = 3, hard_threshold = 3 }", "gc.hard_threshold"),
         ("gc = { hard_threshold = 0 }", "gc.hard_threshold"),
+        ("gc = { threshold = 4, hard_threshold = 2, mode = \"foreground\" }", "gc.hard_threshold"),
         ("gc = { idle_free_target = 3 }", "gc.idle_free_target"),
         ("gc = { kind = \"fifo\", window_blocks = 4 }", "gc"),
         ("gc = { choices = 4 }", "gc"),

@@ -204,6 +204,7 @@ fn a_cache_that_cannot_be_is_refused() {
         "slc_cache = { dynamic = 0 }",
         "slc_cache = { dynamic = 1.5 }",
         "slc_cache = { fold_start = 0.2, fold_stop = 0.5 }",
+        "slc_cache = { fold_start = 0.5, fold_idle = false }",
         "slc_cache = { static = \"1 KiB\" }",
         "slc_cache = { endurance = 0 }",
         "slc_cache = {}\npages_per_block = 2",

@@ -352,6 +352,10 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
             "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_idle_after = \"0 ns\" }",
             "isolation.return_idle_after",
         ),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_idle_after = \"1 ms\" }",
+            "isolation.return_idle_after",
+        ),
         ("max_tenants = 2", "max_tenants"),
         ("tenant_gc_threshold = 0.1", "tenant_gc_threshold"),
     ];

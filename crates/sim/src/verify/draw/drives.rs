@@ -344,11 +344,10 @@ impl Draft<'_> {
         let fixed = blocks * (row / pages) * (pages / bits);
         let full = *rng.pick(&["bypass", "fold"]);
         let (from, to) = *rng.pick(&[("0", "0"), ("1/2", "1/4"), ("1", "1"), ("1/3", "0")]);
-        let mut options = format!(
-            "static = {fixed}, dynamic = \"{dynamic}\", when_full = \"{full}\", fold_start = \"{from}\", fold_stop = \"{to}\""
-        );
-        if rng.below(3) == 0 {
-            options += ", fold_idle = false";
+        let mut options = format!("static = {fixed}, dynamic = \"{dynamic}\", when_full = \"{full}\"");
+        match rng.below(3) {
+            0 => options += ", fold_idle = false",
+            _ => drop(write!(options, ", fold_start = \"{from}\", fold_stop = \"{to}\"")),
         }
         if rng.below(2) == 0 {
             // Beside an endurance of a few cycles.

@@ -202,7 +202,9 @@ fn lending(back: &'static str, mut rng: Rng) -> (&'static str, String) {
     }
     if rng.below(3) > 0 {
         let (below, after) = (*rng.pick(&["0", "1/2", "1"]), *rng.pick(&[20, 500, 20_000]));
-        let _ = write!(more, ", return_pool_below = \"{below}\", return_idle_after = \"{after} us\"");
+        if below != "0" {
+            let _ = write!(more, ", return_pool_below = \"{below}\", return_idle_after = \"{after} us\"");
+        }
     }
     (back, more)
 }
