@@ -259,6 +259,13 @@ fn nested_options_are_checked_where_they_stand() {
         ),
         ("cache = \"1 MiB\"", format!("s.toml:17:9: `cache` in {place}: expected a table, not text")),
         (
+            "freeze = \"random\"",
+            format!(
+                "s.toml:17:10: `freeze` in {place}: expected a table, not text: for example \
+                 {{ kind = \"random\" }}"
+            ),
+        ),
+        (
             "read_error_rate = \"3/2\"",
             "s.toml:17:19: device `bad`: `read_error_rate`: 1.5 is out of bounds: at most 1".into(),
         ),

@@ -150,7 +150,12 @@ impl<'a> Checker<'a> {
                         names.push(n)
                     }
                 });
-                self.bad(key, node, format!("expected {}, not {}", names.join(" or "), describe(node)));
+                let instead = self.as_table(&open, node).unwrap_or_default();
+                self.bad(
+                    key,
+                    node,
+                    format!("expected {}, not {}{instead}", names.join(" or "), describe(node)),
+                );
             }
             ([only], _) => self.check(key, node, only, &[]),
             (several, Data::Table(_)) => self.by_tag(key, node, several),
@@ -168,12 +173,17 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// What a word should have been that stands in place of a table which such a word tells apart from others.
+    fn as_table(&self, choices: &[&'a Json], node: &Node) -> Option<String> {
+        let Data::Scalar(Value::String(word)) = &node.data else { return None };
+        let tags: Vec<(&str, &str)> =
+            choices.iter().map(|c| tag_of(self.resolve(c))).collect::<Option<Vec<_>>>()?;
+        let (tag, word) = tags.iter().find(|tag| tag.1 == word).or(tags.first())?;
+        Some(format!(": for example {{ {tag} = \"{word}\" }}"))
+    }
+
     /// Tables of which each holds a constant under the same key (`kind`).
     fn by_tag(&mut self, key: &str, node: &Node, choices: &[&'a Json]) {
-        let tag_of = |schema: &'a Map<String, Json>| {
-            let properties = schema.get("properties")?.as_object()?;
-            properties.iter().find_map(|(name, p)| Some((name.as_str(), p.get("const")?.as_str()?)))
-        };
         let tags: Vec<Option<(&str, &str)>> = choices.iter().map(|c| tag_of(self.resolve(c))).collect();
         let Some(Some((tag, _))) = tags.first().copied() else { return };
         let Some(entry) = node.entry(tag) else {
@@ -261,6 +271,12 @@ impl<'a> Checker<'a> {
         let target = name.and_then(|name| self.defs?.get(name)?.as_object());
         target.unwrap_or(object)
     }
+}
+
+/// The key under which a table holds a constant (`kind`), and that.
+fn tag_of(schema: &Map<String, Json>) -> Option<(&str, &str)> {
+    let properties = schema.get("properties")?.as_object()?;
+    properties.iter().find_map(|(name, p)| Some((name.as_str(), p.get("const")?.as_str()?)))
 }
 
 fn types(schema: &Map<String, Json>) -> impl Iterator<Item = &str> {
