@@ -281,6 +281,7 @@ impl Mirror {
         (self.roster[x].replaced, self.roster[x].given) = (false, false);
         self.proc = Proc::None;
         self.count.rejoins += 1;
+        self.scrub_anew(cx);
         self.stir();
         self.arm_clear(cx);
         if self.opened_after_join && !self.is_whole() {
