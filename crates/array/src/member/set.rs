@@ -25,6 +25,8 @@ pub(crate) struct Seat {
     back: bool,
     /// An operator has replaced it: what comes back must be blank.
     pub(crate) replaced: bool,
+    /// What came in its place was blank, and was sent records of this set: from then on it may hold them.
+    pub(crate) given: bool,
     /// Requests that are not back, stragglers included.
     in_flight: u32,
 }
@@ -32,12 +34,17 @@ pub(crate) struct Seat {
 impl Seat {
     /// A member of this name, there as far as anybody knows.
     pub(crate) fn new(name: String) -> Seat {
-        Seat { name, failed: false, back: false, replaced: false, in_flight: 0 }
+        Seat { name, failed: false, back: false, replaced: false, given: false, in_flight: 0 }
     }
 
     /// A member that is new to the set: blank when it comes.
     pub(crate) fn awaited(name: String) -> Seat {
         Seat { replaced: true, ..Seat::new(name) }
+    }
+
+    /// An operator has replaced it.
+    pub(crate) fn is_to_be_blank(&mut self) {
+        (self.replaced, self.given) = (true, false);
     }
 
     /// It goes, and is not used before it comes back.
@@ -293,7 +300,7 @@ pub(crate) trait Set {
                     return refuse(why, remedy);
                 }
                 self.leave(leg, cx);
-                self.roster_mut()[leg].replaced = true;
+                self.roster_mut()[leg].is_to_be_blank();
             }
             other => return Ok(Some(other)),
         }

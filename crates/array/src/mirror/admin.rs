@@ -3,7 +3,7 @@
 //! **Replace.** The leg is left out as if it had failed, and what comes in its place must hold no records: it is copied in
 //! full, at `resync_rate`. It is refused where the other leg lacks data. A leg that was replaced is never believed again: the
 //! survivor took a generation that it does not know, and the new leg has that one. If it is named again it is copied in full
-//! or refused ([`super::decide`]).
+//! or refused ([`super::decide`]). One that was blank and leaves again before it is a member has records that the others gave it: it returns as any leg does.
 //!
 //! **Lead.** A planned swap of the roles is the two steps of any takeover: both legs flush and marks are cleared as far as
 //! nothing is under way, then the other leg takes Solo and the old leader rejoins as one that was late. New writes and

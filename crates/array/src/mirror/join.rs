@@ -65,6 +65,7 @@ impl Mirror {
                     (sb.base, sb.state, sb.leader, sb.clean) = (Gen::NONE, State::Pair, from.leg, false);
                     (sb.strict, sb.members) = (from.strict, from.members);
                 };
+                self.roster[x].given = self.roster[x].replaced;
                 self.write_sb(x, paired, cx);
                 self.proc = Proc::Join(JoinStep::Record);
             }
@@ -100,9 +101,14 @@ impl Mirror {
         }
         let y = self.legs[self.leader].sb;
         let (replaced, believed) = (self.roster[x].replaced, self.planted.replaced_believed);
-        let create = self.how.create || replaced;
+        let (create, given) = (self.how.create || replaced, self.roster[x].given);
         let returned = match returns(&found, &y, create, self.planted.solo_overwritten) {
-            Ok(_) if replaced && found != Found::Blank && !believed => Err("it is not blank"),
+            // One that has left again since it was given its records lacks what is marked. What it replaces says no generation so young.
+            Ok(lacks)
+                if replaced && found != Found::Blank && !believed && !(given && lacks == Lacks::Dirty) =>
+            {
+                Err("it is not blank")
+            }
             Ok(_) if self.is_taken(x, &found) => Err("it belongs to another mirror"),
             Ok(Lacks::All) if believed && found != Found::Blank => Ok(Lacks::Dirty),
             other => other,
@@ -272,9 +278,10 @@ impl Mirror {
 
     fn joined(&mut self, x: usize, cx: &mut Cx<'_>) {
         self.legs[x].place = Place::Member;
-        self.roster[x].replaced = false;
+        (self.roster[x].replaced, self.roster[x].given) = (false, false);
         self.proc = Proc::None;
         self.count.rejoins += 1;
+        self.scrub_anew(cx);
         self.stir();
         self.arm_clear(cx);
         if self.opened_after_join && !self.is_whole() {

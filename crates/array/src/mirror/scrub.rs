@@ -5,7 +5,8 @@
 //! differ by right, the leader wins (it has the newer generation or the mark), and the resync writes what it has.
 //!
 //! A chunk claims its extent as a copy does, so no write of it is under way, and it waits until no leg lacks data there.
-//! Then both legs must hold the same, marked region or not. It is not compared where data are lost.
+//! Then both legs must hold the same, marked region or not. It is not compared where data are lost. When a leg joins that the chunk has not
+//! read, the chunk is read anew, once that leg lacks nothing.
 //!
 //! **Which side wins.**
 //! - One leg returns an error: the other one's data are written to it ([`super::copy`]). Both do: the blocks are tried one
@@ -242,7 +243,11 @@ impl Mirror {
     fn next_part(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
         if op.upto < op.end {
-            self.part(i, op.upto, op.end.min(op.upto + PAGE), cx);
+            if self.lacking().next().is_some() {
+                self.give_up_chunk(i, cx); // a leg has joined while some of the chunk was mended
+            } else {
+                self.part(i, op.upto, op.end.min(op.upto + PAGE), cx);
+            }
             return;
         }
         let (start, end) = (op.start, op.end);
@@ -301,6 +306,9 @@ impl Mirror {
         }
         let region = (op.start >> self.shift) as u32;
         if !self.scrub.entered {
+            if self.proc.holds_new_regions() {
+                return; // the leg that joins would not say L there
+            }
             if self.regions.find(region).is_none() && self.regions.room() == 0 {
                 self.clear_early(cx);
                 return;
@@ -352,9 +360,17 @@ impl Mirror {
         self.next_part(i, cx);
     }
 
+    /// A leg has joined, of which the chunk under way has read nothing: it is compared again with that one. What is being mended goes on.
+    pub(super) fn scrub_anew(&mut self, cx: &mut Cx<'_>) {
+        if !self.scrub.mending {
+            self.stop_chunk(cx);
+        }
+    }
+
     /// A leg has left: the chunk under way is compared again when it is back.
     pub(super) fn stop_chunk(&mut self, cx: &mut Cx<'_>) {
         let Some(i) = self.scrub.chunk.take() else { return };
+        self.copy_wait.retain(|&waits| waits != i);
         if std::mem::take(&mut self.scrub.entered) {
             let region = (self.ops[i as usize].start >> self.shift) as u32;
             self.exit_region(region, cx);

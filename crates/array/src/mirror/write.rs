@@ -62,9 +62,6 @@ impl Mirror {
 
     /// An operation has its extent.
     pub(super) fn begin(&mut self, i: u32, cx: &mut Cx<'_>) {
-        if self.ops[i as usize].over {
-            return; // a copy that was given up in the same moment
-        }
         match self.ops[i as usize].kind {
             Kind::Read => self.read_begin(i, cx),
             Kind::Write => self.next_piece(i, cx),
@@ -478,8 +475,13 @@ impl Mirror {
         if parent != ReqId::NONE {
             cx.finish(parent);
         }
+        let is_given_up = matches!(op.kind, Kind::Copy { .. } | Kind::Scrub);
         if !op.acked {
             self.locks.leave(i, &mut self.work.granted);
+        }
+        if is_given_up {
+            // Its place in the table may be another's before it is looked for there.
+            self.work.granted.retain(|&granted| granted != i);
         }
         self.release_serial(i);
         if self.proc.is_any() || self.phase != Phase::Running {
