@@ -43,7 +43,7 @@ impl Seat {
     }
 
     /// An operator has replaced it.
-    pub(crate) fn is_to_be_blank(&mut self) {
+    pub(crate) fn must_come_blank(&mut self) {
         (self.replaced, self.given) = (true, false);
     }
 
@@ -300,7 +300,7 @@ pub(crate) trait Set {
                     return refuse(why, remedy);
                 }
                 self.leave(leg, cx);
-                self.roster_mut()[leg].is_to_be_blank();
+                self.roster_mut()[leg].must_come_blank();
             }
             other => return Ok(Some(other)),
         }

@@ -172,7 +172,7 @@ impl Reactor {
 
     pub(super) fn client_ready(&mut self, key: Key, event: Ready) {
         if let Some(conn) = self.clients.get_mut(key) {
-            conn.is_ready();
+            conn.hear_of_input();
             // What such a peer still said is read if it is read anyway; what it did not say cannot be answered.
             conn.dead |= event.broken && !conn.interest.read;
             self.list(key);

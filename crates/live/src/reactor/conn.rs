@@ -458,7 +458,7 @@ impl Conn {
     }
 
     /// The poll says that the socket has something, or has ended.
-    pub fn is_ready(&mut self) {
+    pub fn hear_of_input(&mut self) {
         self.is_drained = false;
     }
 
