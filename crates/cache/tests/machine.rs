@@ -442,3 +442,26 @@ fn neighbours_are_destaged_in_one_write() {
     );
     assert!(refused.is_err_and(|error| error.to_string().contains("max_destage_size")));
 }
+
+/// A long write goes below before it is answered, and stays in memory clean; one that meets dirty blocks is written back with them.
+#[test]
+fn long_writes_pass_the_buffer_by() {
+    let mut bed = bed("prefetch = { kind = \"none\" }\nreplacement = { kind = \"lru\" }\n\
+         write = { kind = \"writeback\", dirty_max = \"128 KiB\", dirty_expire = \"1 h\", bypass = \"8 KiB\" }");
+    let written = |bed: &Testbed| bed.graph().stats(bed.node("disk")).bytes[Op::Write as usize];
+    bed.go(Op::Write, 0, 2 * BLOCK);
+    assert_eq!((written(&bed), figures(&mut bed)["dirty_blocks"]), (0, 2), "not longer than the bound");
+    let last = bed.go(Op::Write, 8 * BLOCK, 3 * BLOCK);
+    assert_eq!((written(&bed), figures(&mut bed)["dirty_blocks"]), (3 * BLOCK, 2));
+    assert_eq!(bed.stored("disk", 9 * BLOCK).serial(), last.serial);
+    let reads = bed.graph().stats(bed.node("disk")).requests[Op::Read as usize];
+    assert_eq!(bed.go(Op::Read, 8 * BLOCK, 3 * BLOCK).error, None);
+    assert_eq!(bed.graph().stats(bed.node("disk")).requests[Op::Read as usize], reads, "it is in memory");
+    bed.go(Op::Write, BLOCK, 4 * BLOCK);
+    assert_eq!(
+        (written(&bed), figures(&mut bed)["dirty_blocks"]),
+        (3 * BLOCK, 5),
+        "one of its blocks was dirty"
+    );
+    assert_eq!(figures(&mut bed)["writes_through"], 1);
+}

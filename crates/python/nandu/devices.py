@@ -249,6 +249,9 @@ class CacheWrite:
     class Writeback(CacheWriteOptions):
         """Later: a write of whole blocks is acknowledged when it is in memory, and lost in a power cut unless it was flushed."""
         _kind: ClassVar[str] = "writeback"
+        bypass: int | str | None = None
+        """Writes longer than this go below at once, as with `writethrough`, unless some of their blocks are dirty already. They gain nothing by
+        waiting for their neighbours, and a flush finds less to wait for. Default 0: none."""
         destage: CacheDestageOptions | str | Mapping[str, Any] | None = None
         """What goes below next. Default "lru"."""
         destage_depth: int | None = None

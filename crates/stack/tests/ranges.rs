@@ -27,6 +27,7 @@ const ANY: &[(&str, &str)] = &[
     ("hdd: max_wait", "at once, or as late as may be"),
     ("fault: freeze.at", "any moment"),
     ("fault: loss.at", "any moment"),
+    ("cache: write.bypass", "any length of a request"),
     ("hetero-mirror: resume_below", "any number of bytes"),
     ("parity: level", "one of the levels, which `build` names"),
     ("hybrid: read_bypass", "any length of a request"),

@@ -117,6 +117,18 @@ const PAIRS: &[Pair] = &[
         cpu: None,
     },
     Pair {
+        name: "a cache that long writes pass by, above a file",
+        ours: Server::Nandu(
+            "[device.data]\nkind = \"cache\"\nbelow = \"file\"\nsize = \"256 MiB\"\n\
+             write = { kind = \"writeback\", bypass = \"128 KiB\" }\n\
+             [device.file]\nkind = \"file\"\npath = \"@\"\n",
+        ),
+        peer: ("the file alone", FILE),
+        loads: SEQUENTIAL,
+        rate: 0.8,
+        cpu: None,
+    },
+    Pair {
         name: "a hetero-mirror of two files whose flushes wait for its leader",
         ours: Server::Blank(
             "[device.data]\nkind = \"hetero-mirror\"\nlegs = [\"fast\", \"slow\"]\nwrite_ack = \"first\"\n\

@@ -40,6 +40,10 @@ pub enum WriteConfig {
             also = "at least a block, at most what the device takes"
         )]
         max_destage_size: Option<ByteLen>,
+        /// Writes longer than this go below at once, as with `writethrough`, unless some of their blocks are dirty already. They gain nothing by
+        /// waiting for their neighbours, and a flush finds less to wait for.
+        #[option(default, off = "none")]
+        bypass: ByteLen,
     },
 }
 
@@ -77,6 +81,7 @@ impl WriteConfig {
             dirty_expire: after,
             destage_depth: depth,
             max_destage_size: longest,
+            bypass,
             ..
         } = *self
         else {
@@ -102,6 +107,6 @@ impl WriteConfig {
         let merges = !destage.by_unit();
         let blocks = if merges { 1 } else { blocks };
         let buffer = Buffer::new(dirty as usize, blocks, after, depth, destage.boxed(dirty as usize));
-        Ok(Some(buffer.with_padding(pad).with_rows(longest, merges)))
+        Ok(Some(buffer.with_padding(pad).with_rows(longest, merges).with_bypass(bypass)))
     }
 }

@@ -12,8 +12,8 @@
 //!
 //! A flush remembers how many blocks are dirty when it comes; each is counted off when the version of then, or a newer
 //! one, is below. Then the flush goes below. A write with FUA goes through, behind what is dirty of its blocks; so does a
-//! write for which the buffer has no room, one of parts of blocks that are not dirty, and one of blocks that a change under
-//! way concerns.
+//! write for which the buffer has no room, one of parts of blocks that are not dirty, one of blocks that a change under
+//! way concerns, and a long one (`bypass`) of blocks none of which is dirty.
 //!
 //! With padding (BPLRU), blocks of a unit that are not dirty join it before it is destaged: what the cache has of them, after
 //! a read of what it lacks. They are dirty blocks like others from then on, so that a write meanwhile finds them. One unit
@@ -33,7 +33,7 @@ use crate::destage::{Destage, Wrote};
 use crate::list::{Chain, List};
 use crate::map::{LineMap, Rows};
 use crate::prefetch::Range;
-use nandu_base::{Report, ReqId, Span, TenantId, TimerKey, Violation};
+use nandu_base::{ByteLen, Report, ReqId, Span, TenantId, TimerKey, Violation};
 
 /// Failed destages after which a close gives up. Between them it waits, from 1 ms, each time twice as long: 4 s in all.
 const CLOSE_TRIES: u32 = 12;
@@ -118,6 +118,8 @@ pub struct Buffer {
     /// Most blocks of one destage, and whether blocks beside a unit go with it.
     longest: u64,
     merges: bool,
+    /// Writes of more bytes go through when none of their blocks is dirty; 0: there are none.
+    bypass: ByteLen,
     map: Rows,
     dirty: Vec<Dirty>,
     free: Vec<u32>,
@@ -153,6 +155,7 @@ impl Buffer {
             padding: None,
             longest: 1,
             merges: false,
+            bypass: ByteLen::ZERO,
             room,
             unit_bits: unit.trailing_zeros(),
             after,
@@ -187,6 +190,11 @@ impl Buffer {
     /// The same, with destages of at most `longest` blocks; `merges`: also of blocks beside a unit.
     pub(crate) fn with_rows(self, longest: u64, merges: bool) -> Buffer {
         Buffer { longest, merges, ..self }
+    }
+
+    /// The same, past which writes longer than `bypass` go. 0: none does.
+    pub(crate) fn with_bypass(self, bypass: ByteLen) -> Buffer {
+        Buffer { bypass, ..self }
     }
 
     /// Whether fill number `fill` brings what pads a unit.

@@ -18,9 +18,11 @@ impl Cache {
         let fua = request.flags.has(Flags::FUA);
         let changing = (blocks.first..blocks.end).any(|block| self.is_changing(block));
         let buffer = self.buffer.as_mut()?;
-        let new = blocks.end - blocks.first - if fua { 0 } else { buffer.dirty_in(blocks) };
+        let dirty = if fua { 0 } else { buffer.dirty_in(blocks) };
+        let new = blocks.end - blocks.first - dirty;
         let fits = buffer.len() as u64 + new <= buffer.room as u64 && buffer.closing.is_none();
-        if fua || changing || !fits || !is_whole(offset, len, self.block) {
+        let passes = buffer.bypass > ByteLen::ZERO && len > buffer.bypass && dirty == 0;
+        if fua || changing || passes || !fits || !is_whole(offset, len, self.block) {
             buffer.tally.through += 1;
             return None;
         }

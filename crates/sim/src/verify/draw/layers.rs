@@ -238,11 +238,13 @@ impl Draft<'_> {
             let chosen = self.policy("destage", drawn.clone());
             let pad =
                 destage == "bplru" && chosen == drawn && (dirty / block + unit / block).is_multiple_of(2);
+            let mut own = self.rng.fork(67);
+            let bypass = if own.below(4) == 0 { block * own.between(1, 8) - 512 } else { 0 };
             self.put(
                 "write",
                 format!(
                     "{{ kind = \"writeback\", destage = {chosen}, dirty_max = {dirty}, erase_unit = {unit}, dirty_expire = \"{after} us\", \
-                     destage_depth = {depth}, pad = {pad} }}"
+                     destage_depth = {depth}, pad = {pad}, bypass = {bypass} }}"
                 ),
             );
         }
