@@ -23,8 +23,8 @@ use nandu_trace::fit::Fit;
 use std::path::{Path, PathBuf};
 use sweep::SWEEP_EXAMPLES;
 use values::{
-    columns, connections, fit_parser, format_parser, jobs, parse_span, patience, precondition, rate, repeats,
-    set, size, some, time_scale, window,
+    columns, connections, fit_parser, format_parser, jobs, moment, parse_span, patience, precondition, rate,
+    repeats, set, size, some, time_scale, window,
 };
 
 /// Flash storage you can simulate, compare and mount.
@@ -742,6 +742,9 @@ pub struct ServeArgs {
     /// write, and io_uring does the rest where the kernel has it
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub io: FileIo,
+    /// Poll for requests this long before sleeping, where that has paid: quicker for a client with one request at a time; 0 for never
+    #[arg(long, value_name = "TIME", default_value = "50 us", value_parser = moment)]
+    pub poll_max: Span,
     /// Disconnect clients that are silent for this long while no reply is due to them; 0 for never
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = patience)]
     pub idle_timeout: Span,

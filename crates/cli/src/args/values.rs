@@ -66,6 +66,17 @@ pub(super) fn patience(text: &str) -> Result<Span, String> {
     }
 }
 
+/// How long a server polls before it sleeps; `0` for never.
+pub(super) fn moment(text: &str) -> Result<Span, String> {
+    const MOST: Span = Span::from_ms(1);
+    let span = patience(text)?;
+    if span > MOST {
+        Err(format!("{span} is longer than {MOST}: a server would do nothing but poll"))
+    } else {
+        Ok(span)
+    }
+}
+
 /// The name of a trace format.
 pub(super) fn format_parser() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(

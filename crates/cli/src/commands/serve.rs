@@ -135,6 +135,7 @@ pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
             idle: args.idle_timeout,
             ..Caps::default()
         },
+        poll_max: args.poll_max,
         service: true,
         watchdog: args.watchdog,
         stack_file: Some(PathBuf::from(&opened.source)),

@@ -15,6 +15,7 @@ mod extend;
 mod grow;
 mod host;
 mod legs;
+mod look;
 mod maintenance;
 mod memory;
 mod metrics;
@@ -184,6 +185,8 @@ pub struct Setup {
     pub shares: Vec<TenantShare>,
     /// For each machine whether it models a device whose medium is in the graph; such a machine has a [`crate::drive::link::Link`].
     pub emulated: Vec<bool>,
+    /// How long a wait polls before the thread sleeps; zero for never.
+    pub poll_max: Span,
     /// What leaves are made of that are added later.
     pub leaves: Leaves,
     /// Whether sessions are encrypted, and by whom.
@@ -276,7 +279,7 @@ impl Reactor {
     /// # Errors
     /// The process has no file descriptor left.
     pub fn new(setup: Setup) -> io::Result<Reactor> {
-        let mut poll = Poll::new()?;
+        let mut poll = Poll::new(setup.poll_max)?;
         if setup.emulated.contains(&true) {
             poll.be_precise()?;
         }

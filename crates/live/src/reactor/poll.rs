@@ -1,5 +1,6 @@
 //! Waiting for sockets and wake-ups.
 
+use super::look::Look;
 use super::slab::Key;
 use nandu_base::Span;
 use rustix::event::Timespec;
@@ -88,11 +89,14 @@ pub(crate) struct Poll {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
     alarm: Option<OwnedFd>,
+    look: Look,
 }
 
 impl Poll {
-    pub fn new() -> io::Result<Poll> {
-        Ok(Poll { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(64), alarm: None })
+    /// One whose waits poll for at most `look` before they sleep.
+    pub fn new(look: Span) -> io::Result<Poll> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Poll { epoll, events: Vec::with_capacity(64), alarm: None, look: Look::new(look) })
     }
 
     /// From here on timeouts are in nanoseconds, for a system call more each.
@@ -119,23 +123,9 @@ impl Poll {
 
     /// Waits until something is ready, at most `timeout` (`None`: without end).
     pub fn wait(&mut self, timeout: Option<Span>, ready: &mut Vec<Ready>) -> io::Result<()> {
-        let timeout = timeout.map(|span| Timespec {
-            tv_sec: (span.0 / 1_000_000_000) as i64,
-            tv_nsec: (span.0 % 1_000_000_000) as i64,
-        });
-        let timeout = match (&self.alarm, timeout) {
-            (Some(alarm), Some(at)) if at.tv_sec > 0 || at.tv_nsec > 0 => {
-                let once = Itimerspec { it_interval: Timespec::default(), it_value: at };
-                timerfd_settime(alarm, TimerfdTimerFlags::empty(), &once)?;
-                None
-            }
-            (_, timeout) => timeout,
-        };
         self.events.clear();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(()),
-            Err(error) => return Err(error.into()),
+        if !self.look_first(timeout)? {
+            self.sleep(timeout)?;
         }
         for event in &self.events {
             let source = Source::decode(event.data.u64());
@@ -150,5 +140,81 @@ impl Poll {
             }
         }
         Ok(())
+    }
+    /// Polls for a moment before the thread sleeps. Whether something came.
+    fn look_first(&mut self, timeout: Option<Span>) -> io::Result<bool> {
+        if timeout == Some(Span::ZERO) {
+            return Ok(false);
+        }
+        let most = self.look.next();
+        if most == Span::ZERO {
+            return Ok(false);
+        }
+        let until = std::time::Instant::now()
+            + std::time::Duration::from_nanos(timeout.map_or(most, |t| t.min(most)).0);
+        loop {
+            self.ask(Some(&Timespec::default()))?;
+            let came = !self.events.is_empty();
+            if came || std::time::Instant::now() >= until {
+                self.look.polled(came);
+                return Ok(came);
+            }
+        }
+    }
+
+    fn sleep(&mut self, timeout: Option<Span>) -> io::Result<()> {
+        let timeout = timeout.map(|span| Timespec {
+            tv_sec: (span.0 / 1_000_000_000) as i64,
+            tv_nsec: (span.0 % 1_000_000_000) as i64,
+        });
+        let timeout = match (&self.alarm, timeout) {
+            (Some(alarm), Some(at)) if at.tv_sec > 0 || at.tv_nsec > 0 => {
+                let once = Itimerspec { it_interval: Timespec::default(), it_value: at };
+                timerfd_settime(alarm, TimerfdTimerFlags::empty(), &once)?;
+                None
+            }
+            (_, timeout) => timeout,
+        };
+        self.ask(timeout.as_ref())
+    }
+
+    /// What is ready now, or within `timeout`. A signal ends it early.
+    fn ask(&mut self, timeout: Option<&Timespec>) -> io::Result<()> {
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{EventfdFlags, eventfd};
+
+    /// A wait that polls finds what one that sleeps finds, and ends without anything when its time is over.
+    #[test]
+    fn polling_changes_nothing_but_when() {
+        for (look, precise) in [(0, false), (50, false), (50, true)] {
+            let mut poll = Poll::new(Span::from_us(look)).expect("an epoll instance");
+            if precise {
+                poll.be_precise().expect("a timer");
+            }
+            let event = eventfd(0, EventfdFlags::NONBLOCK).expect("an event");
+            poll.add(&event, Source::Outside(7), Interest::READ).expect("it is watched");
+            let mut ready = Vec::new();
+            for timeout in [0, 20, 2000] {
+                poll.wait(Some(Span::from_us(timeout)), &mut ready).expect("nothing fails");
+                assert!(ready.is_empty(), "polls for {look} us, precise: {precise}");
+            }
+            rustix::io::write(&event, &1u64.to_ne_bytes()).expect("it is set");
+            for timeout in [None, Some(Span::ZERO), Some(Span::from_secs(60))] {
+                poll.wait(timeout, &mut ready).expect("nothing fails");
+                assert_eq!(
+                    ready.drain(..).map(|ready| ready.source).collect::<Vec<_>>(),
+                    [Source::Outside(7)]
+                );
+            }
+        }
     }
 }

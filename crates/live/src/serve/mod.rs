@@ -240,10 +240,17 @@ fn assemble(
         devices,
         shares,
         emulated,
+        poll_max: poll_max(options),
         leaves,
         tls,
     };
     Ok(Assembled { reactor: Reactor::new(setup)?, no_ring, missing, drives, gone, made })
+}
+
+/// How long waits poll: never where a client could not run meanwhile.
+fn poll_max(options: &ServeOptions) -> Span {
+    let is_alone = std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
+    if is_alone { Span::ZERO } else { options.poll_max }
 }
 
 /// Whether sessions are encrypted, and by whom.

@@ -53,6 +53,9 @@ pub struct ServeOptions {
     pub exports: Vec<String>,
     /// Who does the operations of files that may sleep.
     pub file_io: FileIo,
+    /// How long the server polls for requests before it sleeps, where that has paid; zero for never. Polling makes a client with one request at a time
+    /// quicker. With one processor nothing polls. Default 50 us.
+    pub poll_max: Span,
     /// Refuse all changes by clients. The machines still write their own records.
     pub read_only: bool,
     /// The file that the stack was read from: it never becomes a leg, and it is changed when `replace` gives a leg another file.
@@ -103,6 +106,7 @@ impl ServeOptions {
             salvage: false,
             exports: Vec::new(),
             file_io: FileIo::Auto,
+            poll_max: Span::from_us(50),
             tls: None,
             read_only: false,
             stack_file: None,

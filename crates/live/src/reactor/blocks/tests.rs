@@ -111,6 +111,7 @@ impl Bench {
             devices,
             shares,
             emulated,
+            poll_max: nandu_base::Span::ZERO,
             leaves,
             tls,
         })
