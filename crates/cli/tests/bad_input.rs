@@ -194,6 +194,7 @@ fn wrong_options_are_refused() {
     refused(&["verify", "ssd", "--case", "case.toml"], &["cannot be used with"]);
     refused(&["frobnicate"], &["frobnicate"]);
     refused(&["serve", "m.toml"], &["-U SOCK"]);
+    refused(&["serve", "m.toml", "--poll-max", "2 ms"], &["--poll-max", "2 ms is longer than 1 ms", "poll"]);
 }
 
 #[test]

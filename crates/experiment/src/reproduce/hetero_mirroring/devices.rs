@@ -19,6 +19,8 @@ const FILL_WRITES: u64 = 120_000;
 const FILL_FILES: u64 = 4_000;
 /// What the cases begin with whose load is files.
 pub(super) const OF_FILES: &str = "pair, small files, ";
+/// What a case adds whose files are as small as the paper has them.
+pub(super) const SMALLEST: &str = "smallest files, ";
 /// A small drive.
 const SMALL: (&str, &str) = ("device.ssd.capacity", "\"128 MiB\"");
 /// One without memory for writes.
@@ -153,12 +155,32 @@ pub(super) fn reads(runner: &Runner, drive: Drive, found: &mut Findings) -> Resu
 /// C1-16: erases of the drive for each byte that it was given, against a mirror that delays nothing. Where the drive was
 /// never delayed there is nothing to compare.
 pub(super) fn erases(runner: &Runner, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+    erases_with(runner, drive, "", &small_files(160), found)
+}
+
+/// The same with files of 10 KB alone: as many bytes a second, and four tenths of the bytes.
+pub(super) fn erases_with_smallest(
+    runner: &Runner,
+    drive: Drive,
+    found: &mut Findings,
+) -> Result<(), Failure> {
+    let load = Load { requests: Some(runner.requests * 10), ..small_files(160 * 51 / 2).with("steps", 1) };
+    erases_with(runner, drive, SMALLEST, &load, found)
+}
+
+fn erases_with(
+    runner: &Runner,
+    drive: Drive,
+    which: &str,
+    load: &Load,
+    found: &mut Findings,
+) -> Result<(), Failure> {
     let setups = [
         drive.setup("both", HETE_MR, &[("device.mirror.write_ack", "\"both\"")]),
         drive.setup("FIFO", HETE_MR, &[]),
         drive.setup("elevator", HETE_MR, &[("device.mirror.delay_order", "\"elevator\"")]),
     ];
-    let runs = runner.watch(&setups, &small_files(160), CAP)?;
+    let runs = runner.watch(&setups, load, CAP)?;
     let of = |run: &Watched| {
         let pages = counter(&run.result, "ssd", "host_pages_written").max(1) as f64;
         counter(&run.result, "ssd", "erase_count") as f64 * 1e6 / pages
@@ -173,12 +195,12 @@ pub(super) fn erases(runner: &Runner, drive: Drive, found: &mut Findings) -> Res
             counter(&run.result, "mirror", "leg_a_queue_bytes_max") / 1_000_000,
         );
         let fewer = -more(of(run), of(&runs["both"]));
-        let found_out = measured("C1-16", &drive.case(case), fewer, &run.result, reason);
+        let found_out = measured("C1-16", &drive.case(&format!("{which}{case}")), fewer, &run.result, reason);
         let value = found_out.value.filter(|_| delays > 0);
         found.measured.push(Measured { value, ..found_out });
     }
     if drive.prefix != MLC.prefix {
-        found.measured.push(energy(&drive.case("energy"), &runs));
+        found.measured.push(energy(&drive.case(&format!("{which}energy")), &runs));
     }
     Ok(())
 }

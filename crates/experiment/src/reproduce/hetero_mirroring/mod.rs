@@ -69,6 +69,9 @@ fn measure(runner: &Runner) -> Result<Findings, Failure> {
             devices::reads(runner, drive, &mut found)?;
         }
     }
+    if runner.wants_some("C1-16", |case| case.starts_with(&PAIR.case(devices::SMALLEST))) {
+        devices::erases_with_smallest(runner, PAIR, &mut found)?;
+    }
     let of_files = |case: &str| case.starts_with(devices::OF_FILES);
     if runner.wants_some("C1-13", |case| !of_files(case)) {
         devices::fill(runner, &mut found)?;
