@@ -421,6 +421,20 @@ fn claims_of_a_paper_get_their_verdicts() {
     assert_eq!(papers[0]["figures"].as_array().map(Vec::len), Some(5));
 }
 
+/// A file takes the place of a generator in all cases, also in those that set parameters of it.
+#[test]
+fn a_trace_takes_the_place_of_a_generated_load() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("own.spc").display().to_string();
+    good(&["trace", "generate", "financial1", &trace, "--gen", "requests=2000"]);
+    let words = ["reproduce", "tpc-ftl", "--requests", "2000", "--json", "--only", "C2-2"];
+    let papers = json(&[&words[..], &["--trace", &format!("financial1={trace}")]].concat());
+    let claims = papers[0]["claims"].as_array().expect("claims");
+    let of = |case: &str| claims.iter().find(|c| c["case"] == case).expect("a case")["measured"].as_f64();
+    assert!(of("financial1").is_some_and(|ratio| ratio > 0.0));
+    assert_eq!(of("financial1, moving"), of("financial1"), "what is recorded has no drift");
+}
+
 #[test]
 fn recorded_traces_race() {
     let Some(path) = recorded("Financial1-first10000.spc.zst") else { return };

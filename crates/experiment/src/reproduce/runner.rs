@@ -11,6 +11,7 @@ use nandu_base::{Precondition, Ratio, Registry, Span};
 use nandu_sim::RunResult;
 use nandu_sim::samples::Samples;
 use nandu_sim::tap::{DeviceLanes, Look, run_tapped};
+use nandu_trace::fit::Fit;
 use std::collections::BTreeMap;
 
 /// What all runs of a reproduction share.
@@ -218,20 +219,10 @@ impl Runner<'_> {
     pub fn together(&self, setups: &[Setup], loads: &[(&str, Load)]) -> Result<Results, Failure> {
         let stacks = self.open(setups)?;
         let load = |(export, load): &(&str, Load)| {
-            let recorded = self.recorded.get(load.name);
             let requests = load.requests.unwrap_or(self.requests);
-            let mut settings = if recorded.is_some() { Vec::new() } else { load.settings.clone() };
-            if recorded.is_none() {
-                settings.push(GenSetting { key: "requests".into(), value: requests.into() });
-            }
-            let trace = recorded.cloned().unwrap_or_else(|| load.name.into());
-            let replay = Replay {
-                settings,
-                export: Some((*export).into()),
-                fit: recorded.map(|_| nandu_trace::fit::Fit::Compact),
-                limit: Some(requests),
-                ..Replay::default()
-            };
+            let (trace, settings, fit) = self.source(load, requests);
+            let export = Some((*export).into());
+            let replay = Replay { settings, export, fit, limit: Some(requests), ..Replay::default() };
             (trace.into(), replay)
         };
         let loads: Vec<(replay::Load, Replay)> = loads.iter().map(load).collect();
@@ -259,18 +250,9 @@ impl Runner<'_> {
 
     /// Measures a load itself.
     pub fn describe(&self, load: &Load) -> Result<Description, Failure> {
-        let recorded = self.recorded.get(load.name);
-        let mut settings = if recorded.is_some() { Vec::new() } else { load.settings.clone() };
-        if recorded.is_none() {
-            settings.push(GenSetting { key: "requests".into(), value: self.requests.into() });
-        }
-        let wanted = Wanted {
-            name: recorded.cloned().unwrap_or_else(|| load.name.into()),
-            settings,
-            limit: Some(self.requests),
-            seed: self.seed,
-            ..Wanted::default()
-        };
+        let (name, settings, _) = self.source(load, self.requests);
+        let limit = Some(self.requests);
+        let wanted = Wanted { name, settings, limit, seed: self.seed, ..Wanted::default() };
         let trace = source::requests(&wanted, &self.registry, Console::SILENT)?;
         let stats = nandu_trace::stats::stats(&trace, nandu_trace::stats::StatsOptions { reuse: false });
         Ok(Description {
@@ -283,6 +265,16 @@ impl Runner<'_> {
         })
     }
 
+    /// What gives the requests of a load: the generator with its settings, or the recorded trace that stands for it, which has none and is fitted.
+    fn source(&self, load: &Load, requests: u64) -> (String, Vec<GenSetting>, Option<Fit>) {
+        if let Some(file) = self.recorded.get(load.name) {
+            return (file.clone(), Vec::new(), Some(Fit::Compact));
+        }
+        let requests = GenSetting { key: "requests".into(), value: requests.into() };
+        let settings = load.settings.iter().cloned().chain([requests]).collect();
+        (load.name.into(), settings, None)
+    }
+
     /// The runs of `stacks`: with a `cap` requests arrive at their times and all of them count, else one is outstanding.
     pub(super) fn plan(
         &self,
@@ -290,18 +282,14 @@ impl Runner<'_> {
         load: &Load,
         cap: Option<u32>,
     ) -> Result<Vec<Plan>, Failure> {
-        let recorded = self.recorded.get(load.name);
-        let mut settings = load.settings.clone();
         let passes = load.passes.max(1);
         let requests = load.requests.unwrap_or(self.requests) / u64::from(passes);
-        if recorded.is_none() {
-            settings.push(GenSetting { key: "requests".into(), value: requests.into() });
-        }
+        let (trace, settings, fit) = self.source(load, requests);
         let precondition = load.start.unwrap_or(Precondition::Filled);
         let load = Replay {
-            trace: Some(recorded.map_or_else(|| load.name.into(), |file| file.clone().into())),
+            trace: Some(trace.into()),
             settings,
-            fit: recorded.map(|_| nandu_trace::fit::Fit::Compact),
+            fit,
             closed: cap.is_none().then_some(1),
             cap,
             limit: Some(requests),
