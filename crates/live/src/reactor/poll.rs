@@ -141,6 +141,7 @@ impl Poll {
         }
         Ok(())
     }
+
     /// Polls for a moment before the thread sleeps. Whether something came.
     fn look_first(&mut self, timeout: Option<Span>) -> io::Result<bool> {
         if timeout == Some(Span::ZERO) {
@@ -203,18 +204,23 @@ mod tests {
             let event = eventfd(0, EventfdFlags::NONBLOCK).expect("an event");
             poll.add(&event, Source::Outside(7), Interest::READ).expect("it is watched");
             let mut ready = Vec::new();
-            for timeout in [0, 20, 2000] {
+            for timeout in [0, 20] {
                 poll.wait(Some(Span::from_us(timeout)), &mut ready).expect("nothing fails");
                 assert!(ready.is_empty(), "polls for {look} us, precise: {precise}");
             }
+            assert_eq!(poll.look.next(), Span::ZERO, "one has polled in vain, or none ever does");
+            poll.wait(Some(Span::from_us(2000)), &mut ready).expect("nothing fails");
+            assert!(ready.is_empty(), "polls for {look} us, precise: {precise}");
             rustix::io::write(&event, &1u64.to_ne_bytes()).expect("it is set");
-            for timeout in [None, Some(Span::ZERO), Some(Span::from_secs(60))] {
+            let long = Some(Span::from_secs(60));
+            for timeout in [None, Some(Span::ZERO), long, long, long] {
                 poll.wait(timeout, &mut ready).expect("nothing fails");
                 assert_eq!(
                     ready.drain(..).map(|ready| ready.source).collect::<Vec<_>>(),
                     [Source::Outside(7)]
                 );
             }
+            assert_eq!(poll.look.next(), Span::from_us(look), "the last one has polled and found it");
         }
     }
 }
