@@ -40,10 +40,21 @@ const OF_TRACES: [&str; 12] =
     ["C2-1", "C2-2", "C2-3", "C2-4", "C2-5", "C2-6", "C2-7", "C2-8", "C2-9", "C2-10", "C2-11", "C2-12"];
 /// How far the hot set of Financial1 moves in 1,000 requests: see `crates/trace/src/synth/financial1.rs`.
 const DRIFT: &str = "120 KiB";
+/// What the recorded part of Financial1 has: see `crates/trace/src/synth/financial1.rs`.
+const RECORDED: [(&str, &str); 6] = [
+    ("streams", "22"),
+    ("sequential", "452/1000"),
+    ("near", "41/100"),
+    ("piece", "1 MiB"),
+    ("zipf", "6/5"),
+    ("drift", "220 KiB"),
+];
 /// What cases end with whose drive has been written for long and collects.
 const AGED: &str = ", aged";
 /// What cases end with whose hot set moves.
 const MOVING: &str = ", moving";
+/// What cases end with whose load has streams, and places in them as close together as the recorded part has.
+const STREAMS: &str = ", in streams";
 /// Requests of a load below which no drive is aged for it: ageing would take longer than the run.
 const AGED_FROM: u64 = 100_000;
 /// The cases of C2-6, without their ends.
@@ -53,7 +64,7 @@ const BOTH: &str = ", moving and aged";
 
 /// Whether a case is measured once more, on another drive or another load than the first set-up has.
 fn is_again(case: &str) -> bool {
-    [AGED, MOVING, BOTH].iter().any(|end| case.ends_with(end))
+    [AGED, MOVING, BOTH, STREAMS].iter().any(|end| case.ends_with(end))
 }
 
 fn measure(runner: &Runner) -> Result<Findings, Failure> {
@@ -92,13 +103,17 @@ fn rivals(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The paper's claims once more: with a hot set that moves, and on drives that collect.
+/// The paper's claims once more: with a hot set that moves, in streams as recorded, and on drives that collect.
 fn again(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let wants = |case: &str| OF_TRACES.iter().any(|id| runner.wants_case(id, case));
-    let ends_moving = |case: &str| case.ends_with(MOVING);
     let moving = Load::plain("financial1").with("drift", DRIFT);
-    if OF_TRACES.iter().any(|id| runner.wants_some(id, ends_moving)) {
-        race_and_sizes(runner, MOVING, &moving, &SWEEP, found)?;
+    let in_streams = RECORDED
+        .iter()
+        .fold(Load::plain("financial1"), |load, (parameter, value)| load.with(parameter, value));
+    for (end, load) in [(MOVING, &moving), (STREAMS, &in_streams)] {
+        if OF_TRACES.iter().any(|id| runner.wants_some(id, |case| case.ends_with(end))) {
+            race_and_sizes(runner, end, load, &SWEEP, found)?;
+        }
     }
     let aged = |load: Load| Load { start: Some(Precondition::Aged), ..load };
     let plain = TRACES.map(|trace| (trace, AGED, aged(Load::plain(trace))));

@@ -1,9 +1,9 @@
 //! The mixture all generators are settings of: arrivals, operations, sizes and places drawn independently.
 //!
 //! Per request, in this order: the gap (exponential, with a share of short gaps for bursts, on a clock that a [cycle](super::cycle)
-//! may bend), the operation, the length, and the place. A place is sequential (where the request before ended), or a grain drawn by Zipf rank (or
-//! evenly) and scattered over the space in pieces, with the start inside the grain aligned or on any sector. Each kind
-//! of draw has a random stream of its own, so changing the write share does not move the addresses.
+//! may bend), the operation, the length, and the place. A place is sequential (where the request before ended), near there, or a grain drawn by Zipf rank (or
+//! evenly) and scattered over the space in pieces, with the start inside the grain aligned or on any sector. Where several streams are mixed, the request before is
+//! that of the same stream, drawn evenly. Each kind of draw has a random stream of its own, so changing the write share does not move the addresses.
 
 use super::cycle::{Cycle, CycleParams};
 use super::fixed::exponential;
@@ -14,6 +14,12 @@ use nandu_base::{BuildError, ByteLen, Op, Ratio, Rng, SECTOR, Span};
 
 /// Requests in which ranks move by the drift.
 const DRIFT_REQUESTS: u128 = 1_000;
+
+/// Streams at most.
+pub const MOST_STREAMS: u64 = 1 << 16;
+
+/// How far a request that starts near the one before starts from its end, at most.
+pub const NEAR: ByteLen = ByteLen::mib(1);
 
 /// Settings of a [`Mix`]. Shares are at most 1, the Zipf exponent at most [`MOST_ZIPF`](super::MOST_ZIPF).
 #[derive(Clone, Debug)]
@@ -53,8 +59,12 @@ pub struct MixParams {
     /// How far ranks move over the hot part in 1,000 requests: grains that were never asked for come in at rank 1 and
     /// grow cold; 0 for ranks that stay where they are.
     pub drift: ByteLen,
-    /// Share of requests that start where the one before ended.
+    /// Streams that take turns at random, each with places of its own where a request before ended; at least 1, at most [`MOST_STREAMS`].
+    pub streams: u64,
+    /// Share of requests that start where the one before of their stream ended.
     pub sequential: Ratio,
+    /// Share of the others that start at an even place less than [`NEAR`] away from there.
+    pub near: Ratio,
     /// Share of the others that start at a grain; the rest start at any sector of it.
     pub aligned: Ratio,
 }
@@ -81,7 +91,9 @@ impl MixParams {
             piece: ByteLen::kib(4),
             zipf: None,
             drift: ByteLen::ZERO,
+            streams: 1,
             sequential: Ratio::ZERO,
+            near: Ratio::ZERO,
             aligned: Ratio::new(1, 1),
         }
     }
@@ -102,7 +114,10 @@ pub struct Mix {
     size_weights: u64,
     made: u64,
     now_ns: u64,
-    last_end_sectors: u64,
+    /// Where the last request of each stream ended.
+    last_end_sectors: Box<[u64]>,
+    /// The stream of the last request.
+    stream: usize,
 }
 
 impl Mix {
@@ -132,7 +147,8 @@ impl Mix {
             size_weights: p.sizes.iter().map(|&(_, w)| w).sum(),
             made: 0,
             now_ns: 0,
-            last_end_sectors: 0,
+            last_end_sectors: vec![0; p.streams as usize].into(),
+            stream: 0,
             p,
         })
     }
@@ -181,8 +197,15 @@ impl Mix {
             let start = self.places.below(write_grains) * self.p.grain.0 / SECTOR;
             return end + start.min(self.p.write_space.0 / SECTOR - len);
         }
-        if self.places.chance(self.p.sequential) && self.last_end_sectors + len <= end {
-            return self.last_end_sectors;
+        if self.p.streams > 1 {
+            self.stream = self.places.below(self.p.streams) as usize;
+        }
+        let last_end = self.last_end_sectors[self.stream];
+        if self.places.chance(self.p.sequential) && last_end + len <= end {
+            return last_end;
+        }
+        if self.p.near.num > 0 && self.places.chance(self.p.near) {
+            return self.near(last_end).min(end - len);
         }
         let grains = self.p.hot.0 / self.p.grain.0;
         let rank = match &self.ranks {
@@ -192,10 +215,23 @@ impl Mix {
         let rank = if self.p.drift.0 == 0 { rank } else { self.drifted(rank, grains) };
         let per_piece = self.p.piece.0 / self.p.grain.0;
         let grain = self.scatter.place(rank / per_piece) * per_piece + rank % per_piece;
-        let grain_sectors = self.p.grain.0 / SECTOR;
-        let within = if self.places.chance(self.p.aligned) { 0 } else { self.places.below(grain_sectors) };
         // At the end of the space a request moves back as a whole.
-        (grain * grain_sectors + within).min(end - len)
+        self.within(grain).min(end - len)
+    }
+
+    /// A place less than [`NEAR`] away from a sector, and not before the first one.
+    fn near(&mut self, sector: u64) -> u64 {
+        let reach = NEAR.0 / self.p.grain.0;
+        let from = (sector / (self.p.grain.0 / SECTOR)).saturating_sub(reach);
+        let grain = from + self.places.below(2 * reach);
+        self.within(grain)
+    }
+
+    /// The first sector of a grain, or any of its.
+    fn within(&mut self, grain: u64) -> u64 {
+        let sectors = self.p.grain.0 / SECTOR;
+        let within = if self.places.chance(self.p.aligned) { 0 } else { self.places.below(sectors) };
+        grain * sectors + within
     }
 }
 
@@ -227,7 +263,7 @@ impl Iterator for Mix {
         } else {
             let len = self.len_sectors();
             let start = self.start_sectors(op, len);
-            self.last_end_sectors = start + len;
+            self.last_end_sectors[self.stream] = start + len;
             Record::new(at, op, fua, start, len, 0)
         };
         Some(record.expect("checked parameters keep every request in bounds"))
@@ -272,6 +308,12 @@ fn check_times(p: &MixParams) -> Result<(), BuildError> {
 }
 
 fn check_places(p: &MixParams) -> Result<(), BuildError> {
+    if !(1..=MOST_STREAMS).contains(&p.streams) {
+        return Err(BuildError::at("streams", format!("1 to {MOST_STREAMS}")));
+    }
+    if p.near.num > 0 && p.grain.0 > NEAR.0 {
+        return Err(BuildError::at("near", format!("no unit of places is larger than {} bytes", NEAR.0)));
+    }
     let whole = |n: u64, of: u64| of != 0 && n != 0 && n.is_multiple_of(of);
     if !whole(p.grain.0, SECTOR) || !whole(p.piece.0, p.grain.0) || !whole(p.space.0, p.piece.0) {
         let unit = p.piece.0.max(p.grain.0).max(SECTOR);
