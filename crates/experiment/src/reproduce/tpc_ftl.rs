@@ -107,9 +107,8 @@ fn rivals(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
 fn again(runner: &Runner, found: &mut Findings) -> Result<(), Failure> {
     let wants = |case: &str| OF_TRACES.iter().any(|id| runner.wants_case(id, case));
     let moving = Load::plain("financial1").with("drift", DRIFT);
-    let in_streams = RECORDED
-        .iter()
-        .fold(Load::plain("financial1"), |load, (parameter, value)| load.with(parameter, value));
+    let in_streams =
+        RECORDED.into_iter().fold(Load::plain("financial1"), |load, (key, value)| load.with(key, value));
     for (end, load) in [(MOVING, &moving), (STREAMS, &in_streams)] {
         if OF_TRACES.iter().any(|id| runner.wants_some(id, |case| case.ends_with(end))) {
             race_and_sizes(runner, end, load, &SWEEP, found)?;
