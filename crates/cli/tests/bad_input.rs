@@ -425,6 +425,11 @@ fn a_share_of_a_run_that_ends_by_time_is_refused_as_a_warm_up() {
 fn what_would_be_ignored_or_misread_is_refused() {
     refused(&["reproduce", "shared-space", "--quick", "--trace", "foo=x"], &["no load is called `foo`"]);
     refused(&["reproduce", "tpc-ftl", "--trace", "financial1=nowhere"], &["no such file `nowhere`"]);
+    refused(&["reproduce", "tpc-ftl", "--only", "C9-9"], &["no claim is called `C9-9`", "C2-1, C2-2"]);
+    refused(
+        &["reproduce", "tpc-ftl", "--only", "C2-6 large"],
+        &["C2-6 has no case `large`", "`small cache`"],
+    );
     refused(&["run", "memory", "--trace", "uniform", "--request-log", "-"], &["/dev/stdout"]);
     refused(&["trace", "mrc", "uniform", "--jobs", "0"], &["--jobs"]);
     refused(&["trace", "mrc", "uniform", "--policy", "foo"], &["unknown replacement `foo`. Known: lru"]);

@@ -27,6 +27,7 @@ pub fn reproduce(args: &ReproduceArgs, console: Console) -> Result<(), Failure> 
         None => PAPERS.iter().collect(),
     };
     recorded_exist(&args.trace)?;
+    are_claimed(&args.only, &papers)?;
     let form = Form::of(args.requests, args.quick);
     let runner = |paper: &Paper| Runner {
         seed: args.seed,
@@ -67,6 +68,29 @@ fn recorded_exist(recorded: &[(String, String)]) -> Result<(), Failure> {
         }
         if !Path::new(file).is_file() {
             return Err(Failure::input(format!("--trace {name}={file}: no such file `{file}`")));
+        }
+    }
+    Ok(())
+}
+
+/// Each claim that is asked for must be one of these papers', and so must its case.
+fn are_claimed(only: &[String], papers: &[&Paper]) -> Result<(), Failure> {
+    let expected: Vec<_> = papers.iter().map(|paper| paper.expected()).collect();
+    let claims = || expected.iter().flat_map(|e| &e.claims);
+    for asked in only {
+        let (id, case) = asked.split_once(' ').map_or((asked.as_str(), None), |(id, case)| (id, Some(case)));
+        let mut cases = claims().filter(|claim| claim.id == id).map(|claim| claim.case.as_str()).peekable();
+        if cases.peek().is_none() {
+            let mut ids: Vec<&str> = claims().map(|claim| claim.id.as_str()).collect();
+            ids.dedup();
+            let known = ids.join(", ");
+            return Err(Failure::input(format!(
+                "--only {asked}: no claim is called `{id}`; there is {known}"
+            )));
+        }
+        if let Some(case) = case.filter(|case| cases.clone().all(|known| known != *case)) {
+            let known = cases.map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
+            return Err(Failure::input(format!("--only {asked}: {id} has no case `{case}`; it has {known}")));
         }
     }
     Ok(())
