@@ -23,11 +23,11 @@ impl SsdConfig {
         self.wear.check()?;
         let has_units = self.isolation.gives() == Gives::Units && self.mapping.log_block().is_none();
         if self.wear.across_tenants && !has_units {
-            let why = "it is for tenants that have units of the same planes, as with `isolation = { kind = \"vssd\" }` and a map that is no log-block map: leave it out";
+            let why = "it is for tenants that have units of the same planes, as with `isolation = { kind = \"vssd\" }` and a map that is not a log-block map: leave it out";
             return refuse("wear.across_tenants", why);
         }
         if self.tenant_gc_threshold.is_some_and(|share| share.num > 0) && !has_units {
-            let why = "it is a share of the units that a tenant has of the same planes as others, as with `isolation = { kind = \"vssd\" }` and a map that is no log-block map: leave it out, or 0";
+            let why = "it is a share of the units that a tenant has of the same planes as others, as with `isolation = { kind = \"vssd\" }` and a map that is not a log-block map: leave it out, or 0";
             return refuse("tenant_gc_threshold", why);
         }
         if let Some(tenant) = self.tenants.iter().find(|tenant| tenant.weight != 1 && !isolation.weighs()) {
