@@ -11,7 +11,7 @@
 use crate::legs::{LegStates, narrowest, unit};
 use nandu_base::{
     Advise, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, DeviceEvent, Draft, Joins, Kind,
-    Limits, Machine, Members, Op, Payload, Peek, Place, Plant, ReqId, Span, Step, options,
+    Limits, Machine, Members, Needs, Op, Payload, Peek, Place, Plant, ReqId, Span, Step, options,
 };
 
 /// Options of `concat`.
@@ -150,6 +150,10 @@ fn emit(first: Step, part: u8, child: ReqId, cx: &mut Cx<'_>) -> Step {
 impl Machine for Concat {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::PASSING
     }
 
     #[inline]

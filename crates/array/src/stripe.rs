@@ -17,7 +17,8 @@
 use crate::legs::{LegStates, narrowest, unit};
 use nandu_base::{
     Advise, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, DeviceEvent, Draft, IoError,
-    Joins, Kind, Limits, Machine, Members, Op, Payload, Peek, Place, Plant, ReqId, Span, Step, options,
+    Joins, Kind, Limits, Machine, Members, Needs, Op, Payload, Peek, Place, Plant, ReqId, Span, Step,
+    options,
 };
 
 /// Options of `stripe`.
@@ -216,6 +217,10 @@ impl Stripe {
 impl Machine for Stripe {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::PASSING
     }
 
     #[inline]

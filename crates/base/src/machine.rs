@@ -262,12 +262,22 @@ pub struct Needs {
     pub foresight: u32,
     /// It fails requests and loses what it holds by plan, so that whoever judges a stack expects failures.
     pub injects_faults: bool,
+    /// It answers a change only when its children have: what it has answered outlives the process where what they have answered does.
+    pub answers_from_below: bool,
 }
 
 impl Needs {
     /// Nothing.
-    pub const NOTHING: Needs =
-        Needs { medium: MediumSpec::None, keeps_records: false, foresight: 0, injects_faults: false };
+    pub const NOTHING: Needs = Needs {
+        medium: MediumSpec::None,
+        keeps_records: false,
+        foresight: 0,
+        injects_faults: false,
+        answers_from_below: false,
+    };
+
+    /// Nothing, for a machine that answers when its children have.
+    pub const PASSING: Needs = Needs { answers_from_below: true, ..Needs::NOTHING };
 
     /// A leaf's medium.
     pub fn medium(medium: MediumSpec) -> Needs {

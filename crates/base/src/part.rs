@@ -3,7 +3,9 @@
 //! A request is shifted and passed on; nobody waits for it here. A flush is passed on as it is: it makes durable what the
 //! whole device below holds. One step per request; no RAM per byte.
 
-use crate::{Advise, ByteLen, ByteOffset, Cx, Hints, Limits, Machine, Op, Peek, Place, ReqId, Span, Step};
+use crate::{
+    Advise, ByteLen, ByteOffset, Cx, Hints, Limits, Machine, Needs, Op, Peek, Place, ReqId, Span, Step,
+};
 
 /// The machine.
 pub struct Part {
@@ -23,6 +25,10 @@ impl Part {
 impl Machine for Part {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::PASSING
     }
 
     #[inline]

@@ -29,7 +29,7 @@ fn every_map_by_its_options() {
             let switching = if seed % 2 == 0 { SwitchingConfig::Never } else { switching };
             conformance::run(&CftlConfig { paged, switching }, seed);
             let invalidation =
-                if seed % 3 == 0 { InvalidationConfig::AtRead } else { InvalidationConfig::default() };
+                if seed % 6 == 0 { InvalidationConfig::AtRead } else { InvalidationConfig::default() };
             let clean_first_window = Ratio::new(1 + seed % 2, 2);
             conformance::run(
                 &TpcConfig { paged, delayed_read: seed % 2 == 0, invalidation, clean_first_window },

@@ -6,12 +6,12 @@ use nandu_base::{
 };
 
 impl Graph {
-    /// The medium of leaf `node` has become longer. Machines above see it in its limits; nothing changes before they are asked to
-    /// ([`Admin::Grow`]).
+    /// The medium of leaf `node` has become longer than what is used of it. Machines above see it in its limits; nothing changes before they are
+    /// asked to ([`Admin::Grow`]). What no machine has taken may be taken back.
     pub fn lengthen(&mut self, node: u32, capacity: ByteLen) {
         let node = &mut self.nodes[node as usize];
         let limits = Limits { capacity, ..node.limits().clone() };
-        debug_assert!(node.children.is_empty() && limits.capacity >= node.limits().capacity);
+        debug_assert!(node.children.is_empty() && limits.capacity >= node.machine.limits().capacity);
         node.grown = Some(Box::new(limits));
     }
 

@@ -532,6 +532,38 @@ fn what_new_space_holds_counts_after_a_growth_that_a_scrub_refused() {
     }
 }
 
+/// A growth that is refused has looked at legs of 8 MiB, and 4 MiB of each are used: a file may be shortened to that, and not further.
+#[test]
+fn a_file_may_be_shortened_after_a_growth_that_was_refused() {
+    let text = mirror("mirror", SIZE).replace("initial_sync", "scrub = { rate = \"4 KiB\" }\ninitial_sync");
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Served::start(options(&text, dir.path()));
+    let before = served_bytes(&server);
+    lengthen(dir.path(), &["a.img", "b.img"], MORE);
+    ask(&server, "scrub m").expect("it is healthy");
+    let no = ask(&server, "grow").expect_err("it is scrubbed");
+    assert!(no.contains("a scrub is under way"), "{no}");
+    ask(&server, "scrub m stop").expect("it has far to go");
+    lengthen(dir.path(), &["a.img", "b.img"], SIZE);
+    let no = ask(&server, "grow").expect_err("they are as they were");
+    assert!(no.contains("make all legs longer first"), "{no}");
+    let less = MORE - (2 << 20);
+    lengthen(dir.path(), &["a.img", "b.img"], less);
+    let after = ask(&server, "grow").expect("both legs are longer")["bytes"].as_u64();
+    assert_eq!(after, Some(before + less - SIZE));
+    is_whole(&server);
+    // Once more, and then a file is too short for what is used of it.
+    lengthen(dir.path(), &["a.img", "b.img"], MORE);
+    ask(&server, "scrub m").expect("it is healthy");
+    ask(&server, "grow").expect_err("it is scrubbed");
+    ask(&server, "scrub m stop").expect("it has far to go");
+    lengthen(dir.path(), &["b.img"], less - 4096);
+    let no = ask(&server, "grow").expect_err("what is used has its end");
+    assert!(no.contains("`b` has 5.996 MiB now, and 6 MiB are used; make it as long again"), "{no}");
+    lengthen(dir.path(), &["b.img"], less);
+    server.stop();
+}
+
 /// The process is killed while its array grows. It starts again with its old size or the new one, with everything, and with legs that xor to zero.
 #[test]
 fn a_growth_that_is_killed_leaves_the_old_size_or_the_new_one() {

@@ -15,8 +15,8 @@ use crate::schedulers::{Next, Scheduler};
 use crate::tally::Tally;
 use crate::throttle::Throttle;
 use nandu_base::{
-    Administer, Advise, ByteLen, ByteOffset, Cx, Draft, Hints, Instant, Limits, Machine, Op, Peek, Phase,
-    Place, Report, ReqId, Span, Step, TenantId, TenantShare, TimerKey, Violation,
+    Administer, Advise, ByteLen, ByteOffset, Cx, Draft, Hints, Instant, Limits, Machine, Needs, Op, Peek,
+    Phase, Place, Report, ReqId, Span, Step, TenantId, TenantShare, TimerKey, Violation,
 };
 
 /// Everything a queue is made of beside its scheduler.
@@ -210,6 +210,10 @@ impl<S: Scheduler> Queue<S> {
 impl<S: Scheduler> Machine for Queue<S> {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::PASSING
     }
 
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {

@@ -45,7 +45,7 @@ use layout::Layout;
 use marks::Marks;
 use nandu_base::{
     Advise, ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Hints, Limits, Machine, Members,
-    Op, OpenOptions, Payload, Peek, Place, Report, ReqId, Span, Step, TenantId, TimerKey, Violation,
+    Needs, Op, OpenOptions, Payload, Peek, Place, Report, ReqId, Span, Step, TenantId, TimerKey, Violation,
 };
 use open::Opening;
 use pages::Pages;
@@ -286,6 +286,10 @@ impl Integrity {
 impl Machine for Integrity {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::PASSING
     }
 
     fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {

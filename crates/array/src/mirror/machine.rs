@@ -2,6 +2,7 @@
 
 use super::layout::PAGE;
 use super::member::Proc;
+use super::policy::Ack;
 use super::region_map::D;
 use super::work::Ready;
 use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, SCRUB, STALL, Tag, WAIT};
@@ -19,7 +20,8 @@ impl Machine for Mirror {
     }
 
     fn needs(&self) -> Needs {
-        Needs::records()
+        // A leg that is late has not answered.
+        Needs { answers_from_below: self.policy.ack == Ack::Both, ..Needs::records() }
     }
 
     fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {

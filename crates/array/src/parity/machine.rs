@@ -17,7 +17,7 @@ impl Machine for Parity {
     }
 
     fn needs(&self) -> Needs {
-        Needs::records()
+        Needs { answers_from_below: true, ..Needs::records() }
     }
 
     fn open(&mut self, how: OpenOptions, cx: &mut Cx<'_>) -> Step {

@@ -9,6 +9,7 @@
 pub mod damage;
 pub mod disk;
 mod events;
+pub mod grow;
 pub mod oracle;
 
 use disk::{Disk, Leg, Shared, lose};

@@ -1,6 +1,6 @@
 //! One more leg: a mirror takes it while it serves, whatever is cut or lost meanwhile.
 
-use crate::grow::begin;
+use crate::harness::grow::begin;
 use crate::harness::{ALONE, CREATE, PLAIN};
 use crate::maintenance::rested;
 use crate::random::seeds;

@@ -2,7 +2,7 @@
 
 use super::DestageConfig;
 use crate::directory::LINE_MAX;
-use crate::machine::Buffer;
+use crate::machine::{Buffer, Plan};
 use nandu_base::{BuildError, ByteLen, Registry, Span, options};
 
 /// When writes go below.
@@ -105,8 +105,17 @@ impl WriteConfig {
         }
         let longest = longest.map_or(RUN.min(most.0 / block), |longest| longest.0 / block);
         let merges = !destage.by_unit();
-        let blocks = if merges { 1 } else { blocks };
-        let buffer = Buffer::new(dirty as usize, blocks, after, depth, destage.boxed(dirty as usize));
-        Ok(Some(buffer.with_padding(pad).with_rows(longest, merges).with_bypass(bypass)))
+        let room = dirty as usize;
+        Ok(Some(Buffer::new(Plan {
+            room,
+            unit: if merges { 1 } else { blocks },
+            after,
+            depth,
+            policy: destage.boxed(room),
+            pads: pad,
+            longest,
+            merges,
+            bypass,
+        })))
     }
 }

@@ -106,6 +106,27 @@ struct Padding {
     cause: TenantId,
 }
 
+/// What a buffer is made of.
+pub(crate) struct Plan {
+    /// Blocks that fit.
+    pub room: usize,
+    /// Blocks of a unit, a power of two.
+    pub unit: u64,
+    /// How old a dirty block becomes at most.
+    pub after: Span,
+    /// Destages under way at once.
+    pub depth: u32,
+    pub policy: Box<dyn Destage>,
+    /// Whether units are padded.
+    pub pads: bool,
+    /// Most blocks of one destage.
+    pub longest: u64,
+    /// Whether blocks beside a unit go with it.
+    pub merges: bool,
+    /// Writes of more bytes go through when none of their blocks is dirty; 0: there are none.
+    pub bypass: ByteLen,
+}
+
 /// The buffer.
 pub struct Buffer {
     room: usize,
@@ -148,19 +169,20 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer for `room` blocks in units of `unit` blocks.
-    pub(crate) fn new(room: usize, unit: u64, after: Span, depth: u32, policy: Box<dyn Destage>) -> Buffer {
+    /// A buffer as `plan` says.
+    pub(crate) fn new(plan: Plan) -> Buffer {
+        let Plan { room, unit, after, depth, policy, pads, longest, merges, bypass } = plan;
         Buffer {
-            pads: false,
             padding: None,
-            longest: 1,
-            merges: false,
-            bypass: ByteLen::ZERO,
             room,
             unit_bits: unit.trailing_zeros(),
             after,
             depth,
             policy,
+            pads,
+            longest,
+            merges,
+            bypass,
             map: Rows::new(64),
             dirty: Vec::new(),
             free: Vec::new(),
@@ -180,21 +202,6 @@ impl Buffer {
             refused: false,
             tally: Tally::default(),
         }
-    }
-
-    /// The same, with units that are padded.
-    pub(crate) fn with_padding(self, pads: bool) -> Buffer {
-        Buffer { pads, ..self }
-    }
-
-    /// The same, with destages of at most `longest` blocks; `merges`: also of blocks beside a unit.
-    pub(crate) fn with_rows(self, longest: u64, merges: bool) -> Buffer {
-        Buffer { longest, merges, ..self }
-    }
-
-    /// The same, past which writes longer than `bypass` go. 0: none does.
-    pub(crate) fn with_bypass(self, bypass: ByteLen) -> Buffer {
-        Buffer { bypass, ..self }
     }
 
     /// Whether fill number `fill` brings what pads a unit.

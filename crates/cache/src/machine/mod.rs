@@ -32,7 +32,7 @@ use crate::directory::{Directory, LINE_MAX};
 use crate::map::{AnyMap, Hashed, LineMap};
 use crate::prefetch::{Prefetch, Range};
 use crate::replacement::Replacement;
-pub(crate) use buffer::Buffer;
+pub(crate) use buffer::{Buffer, Plan};
 use change::{Change, Wide};
 use fill::{Fill, Waiter};
 use nandu_base::{

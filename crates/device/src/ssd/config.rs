@@ -9,6 +9,7 @@ mod slc;
 mod streams;
 mod tenants;
 mod unit;
+mod unused;
 
 pub use die_scheduler::DieScheduler;
 
@@ -212,6 +213,7 @@ impl DeviceConfig for SsdConfig {
         let chips = self.layout(&profile, geometry, self.gc.threshold)?;
         self.check_unit()?;
         self.check_tenants()?;
+        self.check_unused()?;
         self.check_streams()?;
         self.check_slc()?;
         let units = self.units(chips, geometry, cx)?;
@@ -387,7 +389,7 @@ impl SsdConfig {
 
     /// What the drive does while no request comes; its timer is `timer`.
     fn idle(&self, layout: &Layout, timer: u32) -> Option<Idle> {
-        let folds = self.slc_cache.is_some_and(|cache| cache.fold_idle);
+        let folds = self.folds_while_idle();
         let returns = self.isolation.made().returns_while_idle().is_some();
         let target = self.gc.idle_free_target.or_else(|| (folds || returns).then_some(0))?;
         let least_gain = self.gc.idle_min_invalid.of(u64::from(layout.pages)).max(1) as u32;

@@ -257,6 +257,15 @@ impl GcConfig {
 }
 
 impl WearConfig {
+    /// Refuses what cannot work together.
+    pub(super) fn check(&self) -> Result<(), BuildError> {
+        if self.endurance_variation.num > 0 && self.endurance == Some(0) {
+            let why = "with `endurance = 0` a block stands any number of erases, and nothing varies: give another number, or leave one of them out";
+            return Err(BuildError::at("wear.endurance_variation", why));
+        }
+        self.levelling.0.options()?.check()
+    }
+
     /// The rules for the drive `name` of chips made for `endurance` cycles; the first `good_first` blocks of each plane are good.
     pub(super) fn rules(&self, endurance: u32, good_first: u32, name: &str) -> WearRules {
         // FNV-1a.

@@ -444,6 +444,11 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
         (large.clone().with("trim_records = 0"), "trim_records"),
         (large.clone().with("trim_records = 17"), "trim_records"),
         (large.clone().map("dftl", "").with("checkpoint_interval = 0"), "checkpoint_interval"),
+        (
+            large.clone().map("tpc-ftl", "delayed_read = false, invalidation = \"at-read\""),
+            "mapping.invalidation",
+        ),
+        (large.clone().map("bast", "").with("gc = { idle_after = \"2 ms\" }"), "gc.idle_after"),
         (small.page_size(3 << 10), "page_size"),
         (large.with("allocation_order = [\"plane\", \"plane\", \"die\", \"chip\"]"), "allocation_order"),
     ];

@@ -23,6 +23,10 @@ impl Declared for OpsConfig {
 }
 
 impl IsolationOptions for OpsConfig {
+    fn weighs(&self) -> bool {
+        true
+    }
+
     fn build(&self, _: Given) -> Box<dyn Isolation> {
         Box::new(Ops)
     }

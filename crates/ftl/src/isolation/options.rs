@@ -78,6 +78,11 @@ pub trait IsolationOptions: Declared {
         false
     }
 
+    /// Whether [`Isolation::shares`] goes by the tenants' weights; where it does not, a drive refuses them.
+    fn weighs(&self) -> bool {
+        false
+    }
+
     /// When idle borrowers give back, if they do: the share of the contributions that is left to lend, and the time without a request.
     fn returns_while_idle(&self) -> Option<(Ratio, Span)> {
         None
@@ -108,6 +113,8 @@ pub trait AnyIsolation: Options + Debug + Send + Sync {
     fn may_be_dealt(&self) -> bool;
     /// See [`IsolationOptions::lends`].
     fn lends(&self) -> bool;
+    /// See [`IsolationOptions::weighs`].
+    fn weighs(&self) -> bool;
     /// See [`IsolationOptions::returns_while_idle`].
     fn returns_while_idle(&self) -> Option<(Ratio, Span)>;
     /// See [`IsolationOptions::reserves`].
@@ -130,6 +137,9 @@ impl<C: IsolationOptions> AnyIsolation for C {
     }
     fn lends(&self) -> bool {
         IsolationOptions::lends(self)
+    }
+    fn weighs(&self) -> bool {
+        IsolationOptions::weighs(self)
     }
     fn returns_while_idle(&self) -> Option<(Ratio, Span)> {
         IsolationOptions::returns_while_idle(self)

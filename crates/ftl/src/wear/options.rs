@@ -2,7 +2,7 @@
 
 use super::WearPolicy;
 use nandu_base::options::Options;
-use nandu_base::{Chosen, Declared, Family, Policy, ReadOptions};
+use nandu_base::{BuildError, Chosen, Declared, Family, Policy, ReadOptions};
 use std::fmt::Debug;
 
 /// Which block is cleared for its wear, by name and options.
@@ -39,17 +39,34 @@ pub trait LevellingOptions: Declared {
     /// The policy.
     type Policy: WearPolicy + 'static;
 
+    /// Refuses options that cannot be together.
+    ///
+    /// # Errors
+    /// Names the option and what would be right.
+    fn check(&self) -> Result<(), BuildError> {
+        Ok(())
+    }
+
     /// The policy for so many pools of blocks that are made for `endurance` erases, 0 for any number.
     fn build(&self, pools: u32, endurance: u32) -> Self::Policy;
 }
 
 /// Options of any policy.
 pub trait AnyLevelling: Options + Debug + Send + Sync {
+    /// See [`LevellingOptions::check`].
+    ///
+    /// # Errors
+    /// As there.
+    fn check(&self) -> Result<(), BuildError>;
     /// See [`LevellingOptions::build`].
     fn boxed(&self, pools: u32, endurance: u32) -> Box<dyn WearPolicy>;
 }
 
 impl<C: LevellingOptions> AnyLevelling for C {
+    fn check(&self) -> Result<(), BuildError> {
+        LevellingOptions::check(self)
+    }
+
     fn boxed(&self, pools: u32, endurance: u32) -> Box<dyn WearPolicy> {
         Box::new(self.build(pools, endurance))
     }

@@ -8,7 +8,7 @@
 //! bytes of state for a pool.
 
 use super::{LevellingOptions, WearPolicy, WearView};
-use nandu_base::{Declared, options};
+use nandu_base::{BuildError, Declared, options};
 
 /// Options of `threshold`.
 #[options]
@@ -34,6 +34,15 @@ impl Declared for ThresholdConfig {
 
 impl LevellingOptions for ThresholdConfig {
     type Policy = Threshold;
+
+    fn check(&self) -> Result<(), BuildError> {
+        let is_usual = self.static_wl_interval == ThresholdConfig::default().static_wl_interval;
+        if self.static_wl_threshold == Some(0) && !is_usual {
+            let why = "with `static_wl_threshold = 0` no block is cleared for its wear: give another spread, or leave it out";
+            return Err(BuildError::at("wear.static_wl_interval", why));
+        }
+        Ok(())
+    }
 
     fn build(&self, pools: u32, endurance: u32) -> Threshold {
         let spread = match self.static_wl_threshold {

@@ -169,12 +169,12 @@ impl Reactor {
 
     /// Whether a device has what it has answered in files, whatever becomes of the process.
     fn keeps_answers(&self, node: u32) -> bool {
-        match self.kinds[node as usize] {
-            "file" => self.host.legs[node as usize].as_ref().is_some_and(|leg| leg.backend.path().is_some()),
-            "mirror" | "parity" | "stripe" | "concat" | "slice" | "integrity" => {
-                self.children[node as usize].iter().all(|&part| self.keeps_answers(part))
+        match &self.host.legs[node as usize] {
+            Some(leg) => leg.backend.path().is_some(),
+            None => {
+                self.graph.machine(node).needs().answers_from_below
+                    && self.children[node as usize].iter().all(|&part| self.keeps_answers(part))
             }
-            _ => false,
         }
     }
 

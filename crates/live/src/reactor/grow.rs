@@ -99,13 +99,12 @@ impl Reactor {
         let (mut are_holes, mut used_of_all) = (true, None);
         for &leg in &legs {
             let size = self.length_of(leg)?;
-            let was = self.graph.limits(leg).capacity;
-            if size < was {
-                let leg = self.graph.name(leg);
-                return Err(format!("`{leg}` has {size} now, and {was} are used; make it as long again"));
-            }
             // A growth that was refused, or did not come about, left legs longer than what is used of them.
-            let used = self.unused.get(&leg).copied().unwrap_or(was);
+            let used = self.unused.get(&leg).copied().unwrap_or(self.graph.limits(leg).capacity);
+            if size < used {
+                let leg = self.graph.name(leg);
+                return Err(format!("`{leg}` has {size} now, and {used} are used; make it as long again"));
+            }
             let more = ByteLen(size.0 - used.0);
             self.host.leg(leg).backend.holes(ByteOffset(used.0), more, &mut |_, is_hole| {
                 are_holes &= is_hole;
@@ -115,13 +114,13 @@ impl Reactor {
             sizes.push((leg, size));
         }
         let capacity = |reactor: &Reactor, leg: u32| reactor.graph.limits(leg).capacity;
-        let longer: Vec<(u32, ByteLen)> =
-            sizes.iter().copied().filter(|&(leg, size)| size > capacity(self, leg)).collect();
-        if longer.is_empty() && kind == "file" {
+        let others: Vec<(u32, ByteLen)> =
+            sizes.iter().copied().filter(|&(leg, size)| size != capacity(self, leg)).collect();
+        if others.is_empty() && kind == "file" {
             let size = capacity(self, device);
             return Err(format!("`{name}` has {size}, and all of it is served; make it longer first"));
         }
-        for &(leg, size) in &longer {
+        for &(leg, size) in &others {
             self.unused.entry(leg).or_insert(self.graph.limits(leg).capacity);
             self.host.leg(leg).backend.lengthen(size);
             self.graph.lengthen(leg, size);

@@ -27,6 +27,7 @@ impl SsdConfig {
             return refuse("streams", why);
         }
         self.check_tenants()?;
+        self.check_unused()?;
         if self.isolation.made().lends()
             && let Err(why) = options.lends()
         {

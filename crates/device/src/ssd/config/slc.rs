@@ -112,6 +112,11 @@ impl SsdConfig {
         Ok(())
     }
 
+    /// Whether an idle drive folds a cache.
+    pub(super) fn folds_while_idle(&self) -> bool {
+        self.slc_cache.is_some_and(|cache| cache.fold_idle)
+    }
+
     /// What a block is in SLC mode, and its times; `None` without a cache.
     pub(super) fn slc_mode(
         &self,

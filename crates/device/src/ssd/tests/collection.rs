@@ -117,6 +117,17 @@ fn static_levelling_keeps_the_spread_where_it_is_asked_to() {
     }
 }
 
+/// Where no spread is given it is the twentieth part of the endurance.
+#[test]
+fn the_interval_of_levelling_acts_where_no_spread_is_given() {
+    let levelled = |more: &str| {
+        let mut bench = worn(&format!("wear = {{ endurance = 1000{more} }}\n"), 40_000);
+        bench.counter("wl_blocks_relocated")
+    };
+    let (usual, rare) = (levelled(""), levelled(", static_wl_interval = 400"));
+    assert!(rare > 0 && rare < usual, "{rare} blocks cleared for their wear, {usual} by default");
+}
+
 /// Each block that is cleared for its wear gains nothing, and blocks nearly always differ by two erases: a write that waits for
 /// room must not wait for all of them.
 #[test]
@@ -254,7 +265,12 @@ fn options_that_cannot_work_are_refused() {
         ("gc = { kind = \"d-choices\", choices = 0 }", "gc.choices"),
         ("gc = { kind = \"windowed\", window_blocks = 0 }", "gc.window_blocks"),
         ("gc = { idle_after = \"0 ns\", idle_free_target = 9 }", "gc.idle_after"),
+        ("gc = { idle_after = \"2 ms\" }", "gc.idle_after"),
+        ("gc = { idle_min_invalid = 0.5 }", "gc.idle_min_invalid"),
         ("wear = { static_wl_interval = 0 }", "wear.static_wl_interval"),
+        ("wear = { static_wl_threshold = 0, static_wl_interval = 4 }", "wear.static_wl_interval"),
+        ("wear = { endurance = 0, endurance_variation = 0.5 }", "wear.endurance_variation"),
+        ("wear = { across_tenants = true }", "wear.across_tenants"),
         ("wear = { endurance_variation = 1 }", "wear.endurance_variation"),
         ("wear = { factory_bad = 0.2 }", "wear.factory_bad"),
     ] {

@@ -57,6 +57,26 @@ pub(super) fn trims_in_flight(seed: u64, plant: Option<&str>) -> Result<(), Stri
     Ok(())
 }
 
+/// Trims of page after page, each put on record by a flush: how many pages of records are written with so many records at most.
+fn pages_of_records(most: u32) -> u64 {
+    let drive = tiny().with(format_args!("trim_records = {most}\n"));
+    let mut bench = Bench::new(&drive, None, Precondition::Filled);
+    bench.forget_media();
+    for page in 0..24 {
+        bench.pass(Span(5_000_000));
+        bench.issue(Op::Trim, page * 8, 4, Payload::NONE, Flags::NONE);
+        bench.issue(Op::Flush, 0, 0, Payload::NONE, Flags::NONE);
+    }
+    bench.check().unwrap();
+    bench.counter("journal_pages")
+}
+
+#[test]
+fn few_records_of_trims_are_written_anew_often() {
+    let (few, many) = (pages_of_records(1), pages_of_records(16));
+    assert!(few > many && many >= 24, "{few} pages with one record at most, {many} with 16");
+}
+
 #[test]
 fn an_erase_waits_for_trim_records_in_flight() {
     for seed in 0..100 {

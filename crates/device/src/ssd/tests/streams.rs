@@ -51,6 +51,26 @@ fn hot_pages_in_blocks_of_their_own_save_moves() {
 }
 
 #[test]
+fn later_tenants_share_the_last_open_block() {
+    let run = |most: u32| {
+        let drive = ssd("slc-2015").blocks(40).spare(0.4).tenants(&[64 << 10; 3]);
+        let options = format!("streams = {{ kind = \"tenant\", max_open_blocks = {most} }}\n");
+        let mut bench = Bench::new(&drive.with(options), None, Precondition::Empty);
+        for page in 0..96 {
+            bench.pass(Span(5_000_000));
+            bench.issue(Op::Write, page * 4, 4, Payload::NONE, Flags::NONE);
+        }
+        bench.check().unwrap();
+        (bench.counter("pages_written_to_other_streams"), bench.counter("free_blocks"))
+    };
+    // 32 pages of each of three.
+    let [one, two, three, eight] = [1, 2, 3, 8].map(run);
+    assert_eq!([one.0, two.0, three.0], [0, 64, 64]);
+    assert!(two.1 > three.1, "a block more is open: {two:?}, {three:?}");
+    assert_eq!(three, eight, "there are no more tenants");
+}
+
+#[test]
 fn streams_that_cannot_be_are_refused() {
     for (text, key) in [
         ("streams = { kind = \"hot-cold\", counters = 100 }", "streams.counters"),

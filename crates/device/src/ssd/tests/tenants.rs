@@ -43,9 +43,14 @@ fn every_isolation_agrees_with_the_model() {
     }
     for kind in KINDS {
         for (place, way) in WAYS.iter().enumerate() {
+            // Who has channels or dies shares no plane with another tenant.
+            let way = match ["channel", "die"].iter().any(|own| kind.contains(&format!("kind = \"{own}\""))) {
+                true => way.replace(", across_tenants = true", ""),
+                false => way.to_string(),
+            };
             // Some of them start aged.
             for seed in 3..8 {
-                let drive = shared().with(kind).with(way);
+                let drive = shared().with(kind).with(&way);
                 let drive = match drive.get("reclaim_unit") != Some(&"superblock".into()) {
                     // Each plane has as many pages as a superblock has otherwise.
                     true => drive.pages(8).tenants(&[1600 << 10, 960 << 10]),
@@ -175,6 +180,38 @@ fn who_would_clear_full_units_to_repay_borrows_nothing() {
     let (anybody, half, nobody) = (borrowed("1"), borrowed("1/2"), borrowed("1/100"));
     assert!(anybody.0 > 0 && half.0 > 0, "{anybody:?} {half:?}");
     assert_eq!(nobody.0, 0, "a unit of 8 pages is never that empty: {nobody:?}");
+}
+
+/// Nothing is written to one of two tenants, so that it has units to lend.
+#[test]
+fn a_contribution_that_may_grow_lets_more_be_lent() {
+    let lent = |most: &str| {
+        let lending = format!(
+            "isolation = {{ kind = \"shared-space\", contribution = \"1/10\", reserve_min = 1, return_policy = \"at-erase\"{most} }}\n"
+        );
+        let mut bench = Bench::new(&superblocks().with(lending), None, Precondition::Filled);
+        bench.forget_media();
+        burst(&mut bench, B, 1500, &mut Rng::new(5)).expect("it is served");
+        ["tenant_1_units_lent_now", "tenant_1_units_contributed"].map(|name| bench.counter(name))
+    };
+    let (fixed, grows) = (lent(""), lent(", contribution_max = \"3/4\""));
+    assert!(
+        grows[0] > fixed[0] && grows[1] > fixed[1],
+        "lent and contributed: {grows:?}, {fixed:?} where it stays"
+    );
+}
+
+#[test]
+fn who_begins_to_clear_earlier_has_more_units_erased() {
+    let erased = |options: &str| {
+        let options = format!("isolation = {{ kind = \"vssd\" }}\n{options}");
+        let mut bench = Bench::new(&superblocks().with(options), None, Precondition::Filled);
+        bench.forget_media();
+        burst(&mut bench, B, 700, &mut Rng::new(5)).expect("it is served");
+        (bench.counter("free_blocks"), bench.counter("tenant_2_gc_pages_moved"))
+    };
+    let (usual, early) = (erased(""), erased("tenant_gc_threshold = 0.2\n"));
+    assert!(early.0 > usual.0 && early.1 > usual.1, "units erased and pages moved: {early:?}, {usual:?}");
 }
 
 #[test]
@@ -356,6 +393,23 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
             "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_idle_after = \"1 ms\" }",
             "isolation.return_idle_after",
         ),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"die\" }\ntenant_gc_threshold = 0.1",
+            "tenant_gc_threshold",
+        ),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"die\" }\nwear = { across_tenants = true }",
+            "wear.across_tenants",
+        ),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\nmapping = \"bast\"\ntenant_gc_threshold = 0.1",
+            "tenant_gc_threshold",
+        ),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\", weight = 2 }]\nisolation = { kind = \"vssd\" }",
+            "tenants",
+        ),
+        ("mapping = \"bast\"\ntrim_records = 4", "trim_records"),
         ("max_tenants = 2", "max_tenants"),
         ("tenant_gc_threshold = 0.1", "tenant_gc_threshold"),
     ];

@@ -49,6 +49,10 @@ impl MapOptions for TpcConfig {
     }
 
     fn build(&self, given: Given<'_>) -> Result<Tpc, BuildError> {
+        if !self.delayed_read && self.invalidation != InvalidationConfig::default() {
+            let why = "with `delayed_read = false` a write reads what it supersedes at once: take `delayed_read = true`, or leave it out";
+            return Err(BuildError::at("mapping.invalidation", why));
+        }
         let window = self.clean_first_window;
         let ram = self.paged.ram(4 * given.shape.entries() as u64 + SLOT_EXTRA)?;
         let slots = window.of(Tpc::slots_in(ram, &given.shape)).max(1).min(u64::from(u32::MAX));

@@ -1,14 +1,16 @@
 //! The reactor behind a kernel of the tests, which has no requests but those that it is given.
 
 use super::*;
+use crate::backend::file::FileBackend;
 use crate::backend::memory::Memory as InMemory;
 use crate::backend::{BlockBackend, Completions};
 use crate::nbd::{Export, Tls};
 use crate::reactor::{Caps, Leaves, Setup};
-use nandu_base::{Content, OpenOptions, Rng, TenantId};
-use nandu_stack::{BuildOptions, Graph, Stack};
+use nandu_base::{Content, MediumSpec, OpenOptions, Rng, TenantId};
+use nandu_stack::{BuildOptions, BuiltPart, Graph, Stack};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 const SIZE: u64 = 8 << 20;
@@ -86,18 +88,33 @@ impl Bench {
     }
 
     fn of(caps: Caps, read_only: bool, is_taken_over: bool) -> Bench {
-        let stack = Stack::parse(STACK).unwrap_or_else(|error| panic!("{error}"));
+        Bench::over(STACK, Path::new("."), caps, read_only, is_taken_over)
+    }
+
+    /// A stack whose files lie in a folder.
+    fn over(stack: &str, folder: &Path, caps: Caps, read_only: bool, is_taken_over: bool) -> Bench {
+        let stack = Stack::parse(stack).unwrap_or_else(|error| panic!("{error}"));
         let built = stack.build(&BuildOptions::default()).expect("it is right");
         let kinds: Vec<_> = built.parts.iter().map(|part| part.kind).collect();
         let children = built.parts.iter().map(|part| part.children.clone()).collect();
-        let media = (0..kinds.len() as u32)
-            .map(|node| Some((Box::new(InMemory::new(node)) as Box<dyn BlockBackend>, true)))
-            .collect();
+        let completions = Arc::new(Completions::new().expect("a descriptor"));
+        let backend = |(node, part): (usize, &BuiltPart)| {
+            let MediumSpec::Block(spec) = &part.medium else { return None };
+            let backend: Box<dyn BlockBackend> = match spec.path {
+                None => Box::new(InMemory::new(node as u32)),
+                Some(_) => {
+                    let completions = Arc::clone(&completions);
+                    Box::new(FileBackend::open(node as u32, spec, folder, completions).expect("it is there"))
+                }
+            };
+            Some((backend, true))
+        };
+        let media = built.parts.iter().enumerate().map(backend).collect();
         let emulated = vec![false; kinds.len()];
         let shares = stack.shares();
         let leaves = Leaves { kind: None, base: ".".into(), direct: emulated.clone() };
         let graph = Graph::new(built.into_parts(|_, _| None), Content::Bytes, shares.len());
-        let completions = Arc::new(Completions::new().expect("a descriptor"));
+        let top = kinds.len() as u32 - 1;
         let how = OpenOptions { create: true, alone: false, assume_clean: false, salvage: false };
         let (devices, tls) = (1, (Tls::Absent, None));
         let mut reactor = Reactor::new(Setup {
@@ -116,12 +133,15 @@ impl Bench {
             tls,
         })
         .expect("descriptors");
-        reactor.open(0);
-        while reactor.graph().open_result(0).is_none() {
-            reactor.turn().expect("it can wait");
+        for node in 0..=top {
+            reactor.open(node);
+            while reactor.graph().open_result(node).is_none() {
+                reactor.completions.wake();
+                reactor.turn().expect("it can wait");
+            }
         }
         let export = Export { read_only, ..Export::new("data", ByteLen(SIZE)) };
-        reactor.offer(vec![(export, 0, TenantId(1))], Vec::new()).expect("it is right");
+        reactor.offer(vec![(export, top, TenantId(1))], Vec::new()).expect("it is right");
         let kernel = Fake::default();
         let port: Box<dyn Port> = Box::new(kernel.clone());
         let path = "/dev/ublkb0".to_string();
@@ -260,6 +280,44 @@ fn the_first_flush_of_a_device_that_is_taken_over_fails_where_answers_are_forgot
     assert_eq!(bench.call(op::WRITE, 0, 8, Some(vec![7; 4096])), 4096);
     assert_eq!(bench.call(op::FLUSH, 0, 0, None), -5);
     assert_eq!(bench.call(op::FLUSH, 0, 0, None), 0);
+}
+
+/// Whatever stands above files, the device itself says whether they have what it has answered.
+#[test]
+fn the_first_flush_of_a_device_that_is_taken_over_succeeds_where_files_have_what_was_answered() {
+    let file =
+        |name: &str| format!("[device.{name}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = \"10 MiB\"\n");
+    let of = |top: &str, more: &str| {
+        format!("[export.data]\ndevice = \"{top}\"\n{more}{}{}", file("a"), file("b"))
+    };
+    let above = |options: &str| of("top", &format!("[device.top]\n{options}\n"));
+    let mirror = "legs = [\"a\", \"b\"]\nregion_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"";
+    for (stack, keeps) in [
+        (format!("[export.data]\ndevice = \"a\"\n{}", file("a")), true),
+        (above("kind = \"stripe\"\nlegs = [\"a\", \"b\"]\nchunk = \"64 KiB\""), true),
+        (above("kind = \"concat\"\nparts = [\"a\", \"b\"]"), true),
+        (above(&format!("kind = \"mirror\"\n{mirror}")), true),
+        // A leg that is late has writes in the memory of the server.
+        (above(&format!("kind = \"hetero-mirror\"\n{mirror}")), false),
+        (of("top", "[device.top]\nkind = \"slice\"\nbelow = \"a\"\nsize = \"9 MiB\"\n").replace(&file("b"), ""), true),
+        (of("top", "[device.top]\nkind = \"integrity\"\nbelow = \"a\"\n").replace(&file("b"), ""), true),
+        (of("top", "[device.top]\nkind = \"queue\"\nbelow = \"a\"\n").replace(&file("b"), ""), true),
+        (
+            of("top", "[device.top]\nkind = \"cache\"\nbelow = \"a\"\nsize = \"1 MiB\"\nwrite = { kind = \"writeback\" }\n")
+                .replace(&file("b"), ""),
+            false,
+        ),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["a.img", "b.img"] {
+            let file = std::fs::File::create(folder.path().join(name)).expect("a file");
+            file.set_len(10 << 20).expect("room");
+        }
+        let mut bench = Bench::over(&stack, folder.path(), Caps::default(), false, true);
+        assert_eq!(bench.call(op::WRITE, 0, 8, Some(vec![7; 4096])), 4096, "{stack}");
+        assert_eq!(bench.call(op::FLUSH, 0, 0, None), if keeps { 0 } else { -5 }, "{stack}");
+        assert_eq!(bench.call(op::FLUSH, 0, 0, None), 0, "{stack}");
+    }
 }
 
 #[test]

@@ -376,8 +376,7 @@ impl Draft<'_> {
         let mut rng = self.rng.fork(8);
         let order = *rng.pick(&["fifo", "least-worn"]);
         let (spread, every) = (rng.below(4), rng.between(1, 4));
-        let levelling =
-            self.levelling(format!("static_wl_threshold = {spread}, static_wl_interval = {every}"));
+        let levelling = self.levelling(by_threshold(spread, every));
         let mut wear = format!("free_block_order = \"{order}\", {levelling}");
         if rng.below(4) == 0 {
             wear += ", factory_bad = \"1/20\"";
@@ -604,9 +603,14 @@ impl Draft<'_> {
                 let ram = (page + 12) * self.rng.between(1, 3);
                 let delayed = self.drive == Drive::DelayedReads || self.one_in(2);
                 let invalidation = *self.rng.pick(&["at-collection", "at-read"]);
+                // It is about delayed reads.
+                let invalidation = match delayed {
+                    true => format!(", invalidation = \"{invalidation}\""),
+                    false => String::new(),
+                };
                 let clean_first_window = *self.rng.pick(&["1", "1/2"]);
                 Some(format!(
-                    "{{ kind = \"tpc-ftl\", cmt_size = {ram}, delayed_read = {delayed}, invalidation = \"{invalidation}\", \
+                    "{{ kind = \"tpc-ftl\", cmt_size = {ram}, delayed_read = {delayed}{invalidation}, \
                      clean_first_window = \"{clean_first_window}\", {common} }}"
                 ))
             }
@@ -629,6 +633,14 @@ impl Draft<'_> {
         if rng.below(2) == 0 {
             self.put("trim_records", rng.between(1, 4));
         }
+    }
+}
+
+/// The options of `threshold`: one block of so many is cleared for its wear, or none ever is.
+pub(super) fn by_threshold(spread: u64, every: u64) -> String {
+    match spread {
+        0 => "static_wl_threshold = 0".into(),
+        _ => format!("static_wl_threshold = {spread}, static_wl_interval = {every}"),
     }
 }
 

@@ -535,6 +535,26 @@ mod tests {
         }
     }
 
+    /// What a drive does not look at verifies nothing, and is refused.
+    #[test]
+    fn no_option_is_drawn_that_would_act_on_nothing() {
+        let registry = &builtin();
+        let policies = Policies::of(registry);
+        for &(name, family) in Family::ALL {
+            let mut rng = Rng::new(3);
+            for _ in 0..60 {
+                let text = Draft::new(&mut rng, &policies).whole(&Shape::Named(family));
+                let stack = Stack::parse_with(&text, registry);
+                let refused = match stack.map(|stack| stack.build(&BuildOptions::default()).map(drop)) {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(error)) => error.to_string(),
+                    Err(error) => error.to_string(),
+                };
+                assert!(!refused.contains("leave it out"), "{name}: {refused}{text}");
+            }
+        }
+    }
+
     /// A policy that stood in no stack would be verified by nothing.
     #[test]
     fn every_policy_is_drawn() {

@@ -1,6 +1,6 @@
 //! Random drives that tenants share.
 
-use super::drives::checkpoint_blocks;
+use super::drives::{by_threshold, checkpoint_blocks};
 use super::{Draft, Drive, keys};
 use nandu_base::Rng;
 use std::fmt::Write;
@@ -142,7 +142,8 @@ impl Draft<'_> {
             }
         };
         self.put("isolation", format!("{{ {isolation} }}"));
-        if rng.fork(21).below(4) == 0 {
+        let has_units = !["channel", "die"].iter().any(|kind| isolation.contains(&format!("\"{kind}\"")));
+        if rng.fork(21).below(4) == 0 && has_units {
             self.put_text("tenant_gc_threshold", *rng.fork(22).pick(&["1/20", "1/8"]));
         }
         let copyback = unit == "plane" && rng.below(2) == 0;
@@ -152,10 +153,9 @@ impl Draft<'_> {
         }
         let (order, spread) = (*rng.pick(&["fifo", "least-worn"]), rng.below(4));
         let every = rng.between(1, 4);
-        let levelling =
-            self.levelling(format!("static_wl_threshold = {spread}, static_wl_interval = {every}"));
+        let levelling = self.levelling(by_threshold(spread, every));
         let mut wear = format!("free_block_order = \"{order}\", {levelling}");
-        wear += &wear_of_tenants(rng.fork(23));
+        wear += &wear_of_tenants(has_units, rng.fork(23));
         self.put("wear", format!("{{ {wear} }}"));
         if rng.below(2) == 0 && (!is_dealt || rng.fork(24).below(2) == 0) {
             let max_read_bypass = rng.below(20);
@@ -177,10 +177,10 @@ impl Draft<'_> {
     }
 }
 
-/// Whether data of one tenant moves for the wear of another, and whether units end.
-fn wear_of_tenants(mut rng: Rng) -> String {
+/// Whether data of one tenant moves for the wear of another, where they have units of the same planes, and whether units end.
+fn wear_of_tenants(has_units: bool, mut rng: Rng) -> String {
     let mut wear = String::new();
-    if rng.below(3) == 0 {
+    if rng.below(3) == 0 && has_units {
         wear += ", across_tenants = true";
     }
     if rng.below(4) == 0 {
