@@ -23,8 +23,8 @@ use nandu_trace::fit::Fit;
 use std::path::{Path, PathBuf};
 use sweep::SWEEP_EXAMPLES;
 use values::{
-    columns, connections, fit_parser, format_parser, jobs, moment, parse_span, patience, precondition, rate,
-    repeats, set, size, some, time_scale, window,
+    columns, connections, fit_parser, format_parser, jobs, parse_span, poll_time, precondition, rate,
+    repeats, set, size, some, time_or_zero, time_scale, window,
 };
 
 /// Flash storage you can simulate, compare and mount.
@@ -743,13 +743,13 @@ pub struct ServeArgs {
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub io: FileIo,
     /// Poll for requests this long before sleeping, where that has paid: quicker for a client with one request at a time; 0 for never
-    #[arg(long, value_name = "TIME", default_value = "50 us", value_parser = moment)]
+    #[arg(long, value_name = "TIME", default_value = "50 us", value_parser = poll_time)]
     pub poll_max: Span,
     /// Disconnect clients that are silent for this long while no reply is due to them; 0 for never
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = patience)]
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = time_or_zero)]
     pub idle_timeout: Span,
     /// Report on stderr when one event has blocked the server, or a device has not started or stopped, for this long; 0 for never
-    #[arg(long, value_name = "TIME", default_value = "5 s", value_parser = patience)]
+    #[arg(long, value_name = "TIME", default_value = "5 s", value_parser = time_or_zero)]
     pub watchdog: Span,
     /// What the log on stderr has: error, warn, info or debug
     #[arg(long, value_name = "LEVEL", default_value = "info", hide_possible_values = true)]

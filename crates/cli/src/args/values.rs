@@ -58,22 +58,20 @@ pub(super) fn size(text: &str) -> Result<ByteLen, String> {
     parse_size(text).map_err(|error| error.to_string())
 }
 
-/// `--idle-timeout`: a time, or 0.
-pub(super) fn patience(text: &str) -> Result<Span, String> {
+/// A time, or 0.
+pub(super) fn time_or_zero(text: &str) -> Result<Span, String> {
     match text.trim() {
         "0" => Ok(Span::ZERO),
         text => parse_span(text).map_err(|error| error.to_string()),
     }
 }
 
-/// How long a server polls before it sleeps; `0` for never.
-pub(super) fn moment(text: &str) -> Result<Span, String> {
+/// `--poll-max`: a time, or 0.
+pub(super) fn poll_time(text: &str) -> Result<Span, String> {
     const MOST: Span = Span::from_ms(1);
-    let span = patience(text)?;
-    if span > MOST {
-        Err(format!("{span} is longer than {MOST}: a server would do nothing but poll"))
-    } else {
-        Ok(span)
+    match time_or_zero(text)? {
+        span if span <= MOST => Ok(span),
+        span => Err(format!("{span} is longer than {MOST}: a server would do nothing but poll")),
     }
 }
 
@@ -93,11 +91,8 @@ pub(super) fn policy(name: &str) -> Result<Policy, String> {
 pub(super) fn window(text: &str) -> Result<(Span, Span), String> {
     let form = "write FROM..TO, for example 10ms..12ms";
     let (from, to) = text.split_once("..").ok_or(form)?;
-    let moment = |text: &str| match text.trim() {
-        "0" | "" => Ok(Span::ZERO),
-        text => parse_span(text).map_err(|e| e.to_string()),
-    };
-    match (moment(from)?, moment(to)?) {
+    let end = |text: &str| if text.trim().is_empty() { Ok(Span::ZERO) } else { time_or_zero(text) };
+    match (end(from)?, end(to)?) {
         (from, to) if from < to => Ok((from, to)),
         (from, to) => Err(format!("{to} is not after {from}: {form}")),
     }
