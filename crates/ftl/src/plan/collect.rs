@@ -79,14 +79,27 @@ impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
         if behind > 0 {
             clearing.debt += (u64::from(clearing.rate) * u64::from(behind) / u64::from(pages)) as u32;
         }
-        let (owed, is_empty) = (clearing.debt / RATE_UNIT, clearing.empty);
-        let moves = if self.host.stripe > 1 { self.moves_of_stripes(plane, owed) } else { owed };
-        self.clearing[plane as usize].debt -= moves * RATE_UNIT;
-        if moves > 0 || is_empty {
+        if self.host.stripe > 1 {
+            return self.clear_stripes(plane, cause, cx);
+        }
+        let moves = clearing.debt / RATE_UNIT;
+        clearing.debt %= RATE_UNIT;
+        if moves > 0 || clearing.empty {
             self.clear_pages(plane, moves, cause, cx);
-            if self.host.stripe > 1 {
-                self.check_stripe(plane);
-            }
+        }
+    }
+
+    /// Moves what is owed and ends with a stripe.
+    #[inline(never)]
+    fn clear_stripes(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        let Clearing { debt, empty, .. } = self.clearing[plane as usize];
+        let moves = self.moves_of_stripes(plane, debt / RATE_UNIT);
+        self.clearing[plane as usize].debt -= moves * RATE_UNIT;
+        if moves > 0 || empty {
+            let outer = self.exec.work_for(Work::Gc);
+            self.move_many(plane, moves, cause, cx);
+            self.exec.work_for(outer);
+            self.check_stripe(plane);
         }
     }
 
@@ -277,7 +290,7 @@ impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     #[inline(always)]
     fn move_pages<const PLAIN: bool>(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let Clearing { victim, mut next, .. } = self.clearing[plane as usize];
-        let mut valid = self.valid_to_move(victim);
+        let mut valid = self.blocks.layout().pages - u32::from(self.blocks.invalid(victim));
         let mut run = F::run(cx);
         let mut pieces = (!PLAIN).then(|| Pieces::of_nobody(cx, cause, Work::Gc));
         let (mut moved, mut left) = (0, budget);
