@@ -57,8 +57,8 @@ const KINDS: usize = 5;
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Operations {
     by_kind: [[u64; Work::COUNT]; KINDS],
-    /// Pages that shared the array operation of another, by [`Kind::Read`] and [`Kind::Program`].
-    joined: [u64; KINDS],
+    /// Pages, or blocks, that shared the array operation of another.
+    joined: [[u64; Work::COUNT]; KINDS],
     /// Planted: moves are forgotten.
     forgets_moves: bool,
 }
@@ -80,8 +80,17 @@ impl Operations {
 
     /// A page shares the operation of another.
     #[inline(always)]
-    pub fn join(&mut self, kind: Kind) {
-        self.joined[kind as usize] += 1;
+    pub fn join(&mut self, kind: Kind, work: Work) {
+        self.joined[kind as usize][work as usize] += 1;
+    }
+
+    /// Of what was done for one work, how much shared the array operation of another.
+    pub fn joined(&self, kind: Kind, work: Work) -> u64 {
+        self.joined[kind as usize][work as usize]
+    }
+
+    fn all_joined(&self, kind: Kind) -> u64 {
+        self.joined[kind as usize].iter().sum()
     }
 
     /// Pages that were moved in one operation each.
@@ -119,11 +128,12 @@ impl Operations {
     fn times(&self, timing: &Timing) -> (u128, u128) {
         let time = |count: u64, each: Span| u128::from(count) * u128::from(each.0);
         let moved = self.all(Kind::Move);
-        let senses = (self.all(Kind::Read) + self.all(Kind::Scan) + moved).saturating_sub(self.joined[0]);
-        let programs = (self.all(Kind::Program) + moved).saturating_sub(self.joined[1]);
+        let senses =
+            (self.all(Kind::Read) + self.all(Kind::Scan) + moved).saturating_sub(self.all_joined(Kind::Read));
+        let programs = (self.all(Kind::Program) + moved).saturating_sub(self.all_joined(Kind::Program));
         let array = time(senses, timing.read)
             + time(programs, timing.program)
-            + time(self.all(Kind::Erase).saturating_sub(self.joined[Kind::Erase as usize]), timing.erase);
+            + time(self.all(Kind::Erase).saturating_sub(self.all_joined(Kind::Erase)), timing.erase);
         let transfers = Work::ALL.iter().map(|&work| self.transfers(work, timing)).sum();
         (array, time(transfers, timing.transfer))
     }

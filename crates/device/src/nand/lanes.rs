@@ -212,6 +212,14 @@ impl Lanes {
         self.operations.moves()
     }
 
+    /// Reads and programs of pages that move which shared the array operation of another page.
+    pub fn moves_joined(&self) -> [u64; 2] {
+        [Kind::Read, Kind::Program].map(|kind| {
+            let in_slc = self.slc().map_or(0, |(operations, _)| operations.joined(kind, Work::Gc));
+            self.operations.joined(kind, Work::Gc) + in_slc
+        })
+    }
+
     /// When the die has finished what it has.
     #[inline]
     pub fn free_at(&self, die: u32) -> Instant {
@@ -290,7 +298,7 @@ impl Lanes {
         die.busy += occupied;
         let time = PageTime { start, bus, end, gc: die.gc };
         if joins {
-            self.operations.join(Kind::Read);
+            self.operations.join(Kind::Read, self.work);
         }
         if self.is_noted {
             self.note_came(plane, now, before);
@@ -323,7 +331,7 @@ impl Lanes {
         die.busy += occupied;
         let time = PageTime { start: bus, bus, end, gc: die.gc };
         if joins {
-            self.operations.join(Kind::Program);
+            self.operations.join(Kind::Program, self.work);
         }
         if self.is_noted {
             self.note_came(plane, now, before);
@@ -390,7 +398,7 @@ impl Lanes {
     /// One more block of the die is erased in the operation that was begun last.
     pub fn erase_along(&mut self) {
         self.operations.count(Kind::Erase, self.work, 1);
-        self.operations.join(Kind::Erase);
+        self.operations.join(Kind::Erase, self.work);
     }
 
     /// The die stops what it does, and can read after `time`.

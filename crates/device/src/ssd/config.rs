@@ -318,6 +318,7 @@ impl SsdConfig {
             gc_start: self.gc.paced_from(),
             urgent: self.gc.waits_from(),
             separate: self.gc.separate_frontier,
+            stripe: if self.gc.whole_stripes { units.width() } else { 1 },
             merges: self.partial_write == PartialWrite::ReadModifyWrite,
             bits_per_cell: profile.bits_per_cell().unwrap_or(1),
             trim_records: self.trim_records,

@@ -42,6 +42,9 @@ pub struct GcConfig {
     /// Whether pages move inside the die, without crossing the channel.
     #[option(default)]
     pub copyback: bool,
+    /// Whether a step of collection moves as many pages as end a stripe, a page in each block of a unit, and reads all of them before it programs them, so that planes of a die work together.
+    #[option(default, also = "with a `reclaim_unit` of several planes of a die")]
+    pub whole_stripes: bool,
 }
 
 /// A policy whose options stand in one table with those of what it serves.

@@ -201,6 +201,11 @@ impl<M: Mapping> Ssd<M> {
         if self.plan.exec.lanes.timing().copyback {
             put("gc_pages_moved_in_die", self.plan.exec.lanes.moves());
         }
+        if self.plan.exec.stripes.is_wide() {
+            let [reads, programs] = self.plan.exec.lanes.moves_joined();
+            put("gc_reads_joined", reads);
+            put("gc_programs_joined", programs);
+        }
         put("journal_pages", c.journal_pages);
         put("pages_trimmed", c.pages_trimmed + merged.unmapped);
         put(

@@ -367,6 +367,7 @@ fn every_planted_fault_is_found() {
             "ssd.map-slot-persisted" => paged(2).with("checkpoint_interval = 2"),
             "ssd.map-buffer-forgotten" => paged(8),
             name if name.starts_with("ssd.map-") => paged(2),
+            "ssd.stripe-left-open" => tiny().with("reclaim_unit = \"die\"\ngc = { whole_stripes = true }"),
             "ssd.worn-block-used" => tiny().with("wear = { endurance = 3 }"),
             _ => tiny(),
         };

@@ -1,12 +1,17 @@
 //! Clearing blocks: a few moves after each write of the host, or a whole block when there is no other way.
+//!
+//! *Whole stripes.* Where planes of a die are to work together, moves are owed until they end a stripe of the unit that pages go to, a page in each of
+//! its blocks ([`super::Host::stripe`]). All of a stripe is read before any of it is programmed: reads at one height of a die share an operation, and so do
+//! programs. With a unit of the planes of a die this is collection of single blocks by multi-plane commands: its blocks have one number in their planes, and
+//! one erase takes them all.
 
-use super::flash::{After, Copying, Erasing, Pieces};
+use super::flash::{After, Copying, Erasing, Job, Pieces, Programming, Reading};
 use super::{Flash, Planner};
 use crate::blocks::Content;
 use crate::gc::{GcPolicy, Greedy, PlaneView};
 use crate::mapping::Mapping;
 use crate::{BlockId, Cursor, Lpn, Ppn};
-use nandu_base::{Cx, Oob, TenantId, Violation, Work};
+use nandu_base::{Cx, Instant, Oob, TenantId, Violation, Work};
 
 const NOBODY: BlockId = BlockId(u32::MAX);
 
@@ -24,6 +29,15 @@ pub(super) struct Clearing {
     empty: bool,
     /// The block that its pages go to when it is cleared for its wear: none but them.
     pub to: Cursor,
+}
+
+/// A page of a stripe that was read and is not programmed yet: until it is, its newest version is where it was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moving<G> {
+    lpn: Lpn,
+    from: Ppn,
+    to: Ppn,
+    read: G,
 }
 
 /// One move.
@@ -65,11 +79,56 @@ impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
         if behind > 0 {
             clearing.debt += (u64::from(clearing.rate) * u64::from(behind) / u64::from(pages)) as u32;
         }
+        if self.host.stripe > 1 {
+            return self.clear_stripes(plane, cause, cx);
+        }
         let moves = clearing.debt / RATE_UNIT;
         clearing.debt %= RATE_UNIT;
         if moves > 0 || clearing.empty {
             self.clear_pages(plane, moves, cause, cx);
         }
+    }
+
+    /// Moves what is owed and ends with a stripe.
+    #[inline(never)]
+    fn clear_stripes(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        let Clearing { debt, empty, .. } = self.clearing[plane as usize];
+        let moves = self.moves_of_stripes(plane, debt / RATE_UNIT);
+        self.clearing[plane as usize].debt -= moves * RATE_UNIT;
+        if moves > 0 || empty {
+            let outer = self.exec.work_for(Work::Gc);
+            self.move_many(plane, moves, cause, cx);
+            self.exec.work_for(outer);
+            self.check_stripe(plane);
+        }
+    }
+
+    /// How many of so many moves end with a stripe of the unit that pages move to.
+    fn moves_of_stripes(&self, plane: u32, owed: u32) -> u32 {
+        if self.planted.stripe_left_open {
+            return owed;
+        }
+        let rest = self.left_in_stripe(plane);
+        match owed.checked_sub(rest) {
+            Some(beyond) => rest + beyond - beyond % self.host.stripe,
+            None => 0,
+        }
+    }
+
+    /// Pages of the last stripe of the unit that pages move to which are still to be programmed; 0 where the next page begins one.
+    fn left_in_stripe(&self, plane: u32) -> u32 {
+        let to = self.clearing[plane as usize].to;
+        let to = if to.is_full() { self.blocks.planes[plane as usize].moved } else { to };
+        to.left() % self.host.stripe
+    }
+
+    /// A unit that stays half cleared has been left at the end of a stripe.
+    fn check_stripe(&self, plane: u32) {
+        let rest = self.left_in_stripe(plane);
+        assert!(
+            rest == 0 || !self.blocks.planes[plane as usize].clearing,
+            "whole_stripes: {rest} pages of a stripe in group {plane} are left open while a unit is half cleared"
+        );
     }
 
     /// Clears one block of the plane to the end.
@@ -78,9 +137,14 @@ impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
         self.clear_pages(plane, u32::MAX, cause, cx);
     }
 
-    /// One move for each block of a unit, or the erase of a unit that has been chosen.
+    /// One move for each block of a unit, where stripes are filled those that the last one lacks, or the erase of a unit that has been chosen.
     pub fn clear_step(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        self.clear_pages(plane, self.exec.units().width(), cause, cx);
+        let moves = match self.host.stripe {
+            1 => 0,
+            _ => self.left_in_stripe(plane),
+        };
+        let moves = if moves == 0 { self.exec.units().width() } else { moves };
+        self.clear_pages(plane, moves, cause, cx);
     }
 
     /// Whether the plane has a block to clear.
@@ -226,8 +290,7 @@ impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     #[inline(always)]
     fn move_pages<const PLAIN: bool>(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let Clearing { victim, mut next, .. } = self.clearing[plane as usize];
-        let pages = self.blocks.layout().pages;
-        let mut valid = pages - u32::from(self.blocks.invalid(victim));
+        let mut valid = self.blocks.layout().pages - u32::from(self.blocks.invalid(victim));
         let mut run = F::run(cx);
         let mut pieces = (!PLAIN).then(|| Pieces::of_nobody(cx, cause, Work::Gc));
         let (mut moved, mut left) = (0, budget);
@@ -260,7 +323,7 @@ impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
                 Some(_) => {
                     if !PLAIN {
                         // Of a map that is partly on the flash it may be heard that more of them are superseded.
-                        valid = valid.min(pages - u32::from(self.blocks.invalid(victim)));
+                        valid = valid.min(self.valid_to_move(victim));
                     }
                     continue;
                 }
@@ -269,7 +332,7 @@ impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
             }
             valid -= 1;
             if !PLAIN {
-                valid = valid.min(pages - u32::from(self.blocks.invalid(victim)));
+                valid = valid.min(self.valid_to_move(victim));
             }
             left = left.saturating_sub(1);
         }
@@ -279,6 +342,7 @@ impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
             self.exec.moved_away(victim, &run, cause, cx);
         }
         if let Some(pieces) = &mut pieces {
+            self.program_stripe(plane, cause, cx);
             self.charge_gc(pieces, cx);
         }
         if valid > 0 {
@@ -286,6 +350,12 @@ impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
         } else {
             self.erase(victim, plane, cause, cx);
         }
+    }
+
+    /// Valid pages of the block that is being cleared, without those that are read and not programmed yet.
+    #[inline(always)]
+    fn valid_to_move(&self, victim: BlockId) -> u32 {
+        self.blocks.layout().pages - u32::from(self.blocks.invalid(victim)) - self.stripe.len() as u32
     }
 
     /// Whether a block may stay half cleared. Where the host's pages follow moved ones into the last free block, they could
@@ -304,10 +374,57 @@ impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     /// Moves a page of the host.
     #[inline(always)]
     fn move_data(&mut self, from: Ppn, lpn: Lpn, plane: u32, pieces: &mut Pieces<F>, cx: &mut Cx<'_>) {
-        let to = self.move_page(from, Content::Data(lpn), plane, pieces, cx);
-        if !(self.planted.stale_map && self.seq.is_multiple_of(32)) {
-            self.relocate(lpn, from, to, pieces.cause, cx);
+        if self.host.stripe > 1 {
+            return self.read_for_stripe(from, lpn, plane, pieces, cx);
         }
+        let to = self.move_page(from, Content::Data(lpn), plane, pieces, cx);
+        self.data_moved(lpn, from, to, pieces.cause, cx);
+    }
+
+    #[inline(always)]
+    fn data_moved(&mut self, lpn: Lpn, from: Ppn, to: Ppn, cause: TenantId, cx: &mut Cx<'_>) {
+        if !(self.planted.stale_map && self.seq.is_multiple_of(32)) {
+            self.relocate(lpn, from, to, cause, cx);
+        }
+    }
+
+    /// Reads a page that moves, and programs the stripe of which it is the last one.
+    #[inline(never)]
+    fn read_for_stripe(&mut self, from: Ppn, lpn: Lpn, plane: u32, pieces: &mut Pieces<F>, cx: &mut Cx<'_>) {
+        let to = self.next_page_for_cleared(plane);
+        let reading = Reading::of_moved(Job::MoveRead, from, self.is_slc(from), After::now(cx));
+        let read = self.exec.read(reading, pieces, cx);
+        self.stripe.push(Moving { lpn, from, to, read });
+        if self.left_in_stripe(plane) == 0 {
+            self.program_stripe(plane, pieces.cause, cx);
+        }
+    }
+
+    /// Programs what was read of a stripe, in the order of its places, once all of it has come. The map hears of each page when it is given: what it
+    /// writes has all that was programmed before.
+    #[inline(always)]
+    fn program_stripe(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        if !self.stripe.is_empty() {
+            self.program_what_was_read(plane, cause, cx);
+        }
+    }
+
+    #[inline(never)]
+    fn program_what_was_read(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        let mut pieces = Pieces::of_nobody(cx, cause, Work::Gc);
+        let mut stripe = std::mem::take(&mut self.stripe);
+        let come = |at: Instant, page: &Moving<F::Given>| at.later(self.exec.behind(page.read, &pieces).at);
+        let all_come = stripe.iter().fold(cx.now, come);
+        for Moving { lpn, from, to, read } in stripe.drain(..) {
+            let copying = self.copying(from, to, Content::Data(lpn), After::now(cx));
+            let after = After { at: all_come, ..self.exec.behind(read, &pieces) };
+            let programming = Programming::of_moved(Job::MoveProgram, &copying, read, after, cx.now);
+            self.exec.program(programming, &mut pieces, cx);
+            self.left(from, plane);
+            self.data_moved(lpn, from, to, cause, cx);
+        }
+        self.stripe = stripe;
+        self.charge_gc(&mut pieces, cx);
     }
 
     /// Moves a record of the trim journal; false when the page holds none that is needed.
@@ -318,6 +435,8 @@ impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
         if self.journal.record(slot).is_none_or(|record| record.ppn != from) {
             return false;
         }
+        // Its place is behind those that were taken.
+        self.program_stripe(plane, cause, cx);
         let mut pieces = Pieces::of_nobody(cx, cause, Work::Gc);
         let to = self.move_page(from, content, plane, &mut pieces, cx);
         self.charge_gc(&mut pieces, cx);
@@ -336,10 +455,16 @@ impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     ) -> Ppn {
         let to = self.next_page_for_cleared(plane);
         self.copy(from, to, content, pieces, cx);
+        self.left(from, plane);
+        to
+    }
+
+    /// A page has left the block that is being cleared.
+    #[inline(always)]
+    fn left(&mut self, from: Ppn, plane: u32) {
         self.count.pages_moved += 1;
         self.tenant_moved(plane);
         self.blocks.invalidate(from);
-        to
     }
 
     /// Copies a page within its pool.

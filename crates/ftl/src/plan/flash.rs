@@ -144,6 +144,12 @@ impl Reading {
     pub fn of(job: Job, ppn: Ppn, key: u32, after: After) -> Reading {
         Reading { job, ppn, key, after, is_slc: false, overlay: None }
     }
+
+    /// A page that will be written once more, elsewhere.
+    #[inline(always)]
+    pub fn of_moved(job: Job, from: Ppn, is_slc: bool, after: After) -> Reading {
+        Reading { is_slc, ..Reading::of(job, from, 0, after) }
+    }
 }
 
 /// A page to program. `G` is what the executor returned for a page that was read.
@@ -180,6 +186,23 @@ impl<G> Programming<G> {
         let (base, overlay, older, read, entry) = (None, None, None, None, after);
         let (is_slc, is_map) = (false, false);
         Programming { job, ppn, oob, base, overlay, is_slc, older, after, entry, read, is_map }
+    }
+}
+
+impl<G> Programming<G> {
+    /// A page that was read to be written once more, behind `after`.
+    #[inline(always)]
+    pub fn of_moved(job: Job, copying: &Copying, read: G, after: After, now: Instant) -> Programming<G> {
+        let Copying { from, to, oob, from_slc, to_slc, is_map, .. } = *copying;
+        Programming {
+            base: Some(from),
+            is_slc: to_slc,
+            older: Some(from),
+            entry: After::at(now),
+            read: Some((read, from_slc)),
+            is_map,
+            ..Programming::of(job, to, oob, after)
+        }
     }
 }
 

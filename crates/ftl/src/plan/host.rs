@@ -31,6 +31,8 @@ pub struct Host {
     pub urgent: u32,
     /// Whether moved pages go to blocks of their own.
     pub separate: bool,
+    /// Pages of a stripe where a step of collection ends with one, 1 where it may end with any page.
+    pub stripe: u32,
     /// Bits that a cell of the chip stores.
     pub bits_per_cell: u32,
     /// Records of trims when what is still trimmed is written anew.

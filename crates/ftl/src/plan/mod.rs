@@ -61,7 +61,7 @@ use crate::gc::GcPolicy;
 use crate::mapping::Mapping;
 use crate::placement::RoundRobin;
 use crate::trim_journal::TrimJournal;
-use collect::Clearing;
+use collect::{Clearing, Moving};
 use level::Leveller;
 use nandu_base::{BuildContext, Ratio};
 use slc::SlcCache;
@@ -85,6 +85,7 @@ struct Planted {
     slot_persisted: bool,
     merge_counts_early: bool,
     lost_mark: bool,
+    stripe_left_open: bool,
 }
 
 /// What happened since the counters were reset.
@@ -141,7 +142,7 @@ pub struct Parts<M, F> {
 }
 
 /// See the module's page.
-pub struct Planner<M: ?Sized, F> {
+pub struct Planner<M: ?Sized, F: Flash> {
     /// Fixed figures.
     pub host: Host,
     /// Whether requests of whole pages may take the short way: units of one block, no tenants, no fault that strikes
@@ -163,6 +164,8 @@ pub struct Planner<M: ?Sized, F> {
     pub turns: RoundRobin,
     policy: Box<dyn GcPolicy>,
     clearing: Vec<Clearing>,
+    /// What was read of a stripe that moves and is not programmed yet: nothing between two steps.
+    stripe: Vec<Moving<F::Given>>,
     leveller: Leveller,
     /// Who shares the drive, where they are kept apart.
     pub tenants: Option<Box<Tenants>>,
@@ -208,6 +211,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             slot_persisted: cx.planted("ssd.map-slot-persisted"),
             merge_counts_early: cx.planted("ssd.log-unfinished-merge"),
             lost_mark: cx.planted("ssd.log-lost-mark"),
+            stripe_left_open: cx.planted("ssd.stripe-left-open"),
         };
         let Parts { host, map, mut paging, mut blocks, exec, turns, policy, leveller, tenants, streams, slc } =
             parts;
@@ -243,6 +247,7 @@ impl<M: Mapping, F: Flash> Planner<M, F> {
             turns,
             policy,
             clearing: vec![Clearing::IDLE; planes],
+            stripe: Vec::with_capacity(if host.stripe > 1 { host.stripe as usize } else { 0 }),
             leveller,
             attention: false,
             journal: TrimJournal::new(

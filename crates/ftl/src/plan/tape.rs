@@ -235,6 +235,13 @@ mod tests {
         fn new(map: M, map_blocks: u32, waits: bool) -> Desk<M> {
             let (planes, blocks, pages) = LAYOUT;
             let layout = Layout::new(planes, blocks, pages).expect("it is small");
+            Desk::of(map, map_blocks, waits, Units::single(layout), 1)
+        }
+
+        /// A drive whose units are these, and of which a step of collection ends with so many pages.
+        fn of(map: M, map_blocks: u32, waits: bool, units: Units, stripe: u32) -> Desk<M> {
+            let layout = *units.layout();
+            let planes = layout.planes;
             let host = Host {
                 page: PageShape { bits: 12, sectors: 8 },
                 plane_bits: 0,
@@ -245,6 +252,7 @@ mod tests {
                 merges: true,
                 urgent: 1,
                 separate: true,
+                stripe,
                 bits_per_cell: 1,
                 trim_records: 8,
                 by_rule_from: u32::MAX,
@@ -266,7 +274,7 @@ mod tests {
                 map,
                 paging: Paging::new(area, false, false, None),
                 blocks: table,
-                exec: Tape::new(Units::single(layout), waits),
+                exec: Tape::new(units, waits),
                 turns: RoundRobin::new(
                     [Axis::Channel, Axis::Chip, Axis::Die, Axis::Plane],
                     [planes, 1, 1, 1],
@@ -471,6 +479,41 @@ mod tests {
             random(log_blocks(|region| Box::new(BlockMap::new(region, 2))), seed);
             random(log_blocks(|region| Box::new(Bast::new(region, 3, false))), seed);
             random(log_blocks(|region| Box::new(Fast::new(region, 3, true, false))), seed);
+        }
+    }
+
+    /// A drive whose units lie over two planes.
+    fn wide<M: Mapping>(map: M, map_blocks: u32, stripe: u32) -> Desk<M> {
+        let (planes, blocks, pages) = LAYOUT;
+        let chips = Layout::new(planes, blocks, pages).expect("it is small");
+        let units = Units::new(chips, planes, (0..planes).collect(), |_| false).expect("all blocks are good");
+        Desk::of(map, map_blocks, true, units, stripe)
+    }
+
+    /// Reads of pages that move and programs of them, as a word.
+    fn moves(entries: &[Entry]) -> String {
+        let letter = |entry: &Entry| match entry {
+            Entry::Read(Job::MoveRead, ..) => Some('r'),
+            Entry::Program(Job::MoveProgram, ..) => Some('p'),
+            _ => None,
+        };
+        entries.iter().filter_map(letter).collect()
+    }
+
+    #[test]
+    fn a_stripe_that_moves_is_read_before_it_is_programmed() {
+        for seed in 0..20 {
+            for entries in [
+                random(wide(PageMap::new(PAGES), 0, 2), seed).0,
+                random(wide(Dftl::new(MapShape::new(PAGES, 5, 0), 32), 2, 2), seed).0,
+            ] {
+                let moves = moves(&entries);
+                let (pairs, alone) = (moves.matches("rrpp").count(), moves.replace("rrpp", ""));
+                assert!(pairs > 5, "seed {seed}: {moves}");
+                // A page alone ends the stripe of the block before, or is the last of its own.
+                assert_eq!(alone.replace("rp", ""), "", "seed {seed}: {moves}");
+            }
+            assert_eq!(moves(&random(wide(PageMap::new(PAGES), 0, 1), seed).0), "");
         }
     }
 

@@ -72,6 +72,7 @@ const NAMED: &[&str] = &[
     "I-19",
     "I-20",
     "block_mode",
+    "whole_stripes",
     "intent_before_data",
     "one_in_flight_per_block_and_leg",
     "ack_has_a_holder",

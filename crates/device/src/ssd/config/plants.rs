@@ -36,6 +36,12 @@ pub(super) const PLANTS: &[Plant] = &[
     Plant::new("ssd.trim-not-recorded", "I-1", "a flush does not write the trim journal"),
     Plant::new("ssd.trim-record-dropped", "I-19", "a record of trims goes when the oldest of them is needed no more"),
     Plant::new("ssd.ends-early", "I-21", "the drive ends while its dies are busy"),
+    Plant::new(
+        "ssd.stripe-left-open",
+        "whole_stripes",
+        "with `gc.whole_stripes`, a step of collection ends in the middle of a stripe",
+    )
+    .within("ssd-units"),
     Plant::new("ssd.uncharged-gc", "I-13", "moved pages are not charged"),
     Plant::new("ssd.path-without-queue", "I-13", "the wait for the die is counted twice"),
     Plant::new("ssd.wear-falls", "I-16", "now and then a block forgets its erases"),

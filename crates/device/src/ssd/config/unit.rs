@@ -1,6 +1,6 @@
 //! The option `reclaim_unit`: what is opened, collected and erased as one. See [`nandu_ftl::units`].
 
-use super::SsdConfig;
+use super::{DieScheduler, SsdConfig};
 use crate::nand::Geometry;
 use nandu_base::{BuildContext, BuildError, options};
 use nandu_ftl::placement::{Order, RoundRobin};
@@ -47,6 +47,9 @@ impl Unit {
 impl SsdConfig {
     /// Refuses what cannot be with units of several blocks.
     pub(super) fn check_unit(&self) -> Result<(), BuildError> {
+        if self.gc.whole_stripes {
+            self.check_whole_stripes()?;
+        }
         if self.reclaim_unit == Unit::Plane {
             return Ok(());
         }
@@ -55,6 +58,24 @@ impl SsdConfig {
             return Err(BuildError::at("checkpoint_interval", why));
         }
         Ok(())
+    }
+
+    /// Refuses whole stripes where they could act on nothing.
+    fn check_whole_stripes(&self) -> Result<(), BuildError> {
+        let why = if self.reclaim_unit.width(self.geometry()) == 1 {
+            "a unit of one block has no stripes: take a `reclaim_unit` of several"
+        } else if self.geometry().planes == 1 {
+            "dies of one plane have no multi-plane operations: leave it out"
+        } else if !self.gc.separate_frontier {
+            "the host's pages would stand in stripes that moved pages begin: `separate_frontier` must be true"
+        } else if self.gc.copyback {
+            "a page that moves inside its die shares no operation: `copyback` must be false"
+        } else if self.die_scheduler != DieScheduler::Fcfs {
+            "with the die scheduler `out-of-order` pages that move share no operation: take `fcfs`"
+        } else {
+            return Ok(());
+        };
+        Err(BuildError::at("gc.whole_stripes", why))
     }
 
     /// The blocks of the drive, put together.

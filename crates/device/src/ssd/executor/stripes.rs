@@ -3,7 +3,8 @@
 //! The rest of the drive sees units as if they were blocks ([`nandu_ftl::Units`]). What is different on the flash:
 //!
 //! - *Moves.* A page may move to another plane: it is read where it is, crosses both channels, and is programmed there. Pages that
-//!   move at once share an operation where they are at one height of one die, as pages of a request do.
+//!   move at once share an operation where they are at one height of one die, as pages of a request do. With `gc.whole_stripes` those of a
+//!   stripe do: all of them are read before any is programmed.
 //! - *Erases.* All blocks of a unit are erased together, when nothing is left to wait for in any of them: the planes of a die in one
 //!   operation, with the die scheduler `out-of-order` one after another.
 //! - *Opening.* A unit that is opened waits until every erase of its group that was begun before is complete. Its dies would not wait for
@@ -272,18 +273,10 @@ impl Executor {
         pieces: &mut Pieces,
         cx: &mut Cx<'_>,
     ) -> Given {
-        let Copying { from, to, oob, from_slc, to_slc, after, is_map } = copying;
-        let reading = Reading { is_slc: from_slc, ..Reading::of(reads, from, 0, after) };
-        let read = self.read(reading, pieces, cx);
-        let programming = Programming {
-            base: Some(from),
-            is_slc: to_slc,
-            older: Some(from),
-            entry: After::at(pieces.tally.now),
-            read: Some((read, from_slc)),
-            is_map,
-            ..Programming::of(programs, to, oob, self.behind(read, pieces))
-        };
+        let Copying { from, from_slc, after, .. } = copying;
+        let read = self.read(Reading::of_moved(reads, from, from_slc, after), pieces, cx);
+        let after = self.behind(read, pieces);
+        let programming = Programming::of_moved(programs, &copying, read, after, pieces.tally.now);
         self.program(programming, pieces, cx)
     }
 

@@ -179,7 +179,7 @@ impl Draft<'_> {
         let is_open =
             matches!(self.drive, Drive::Any | Drive::Units | Drive::Slc | Drive::Combined) || is_buffered;
         let defers = matches!(self.drive, Drive::Queued | Drive::Shared);
-        if defers || (is_open && queued) {
+        if (defers || (is_open && queued)) && !self.fills_stripes() {
             let max_read_bypass = *chosen.pick(&[0, 1, 3, 16, 1000]);
             let more = match self.drive {
                 Drive::Shared => {
@@ -267,7 +267,32 @@ impl Draft<'_> {
                 ", idle_free_target = {target}, idle_after = \"{after} us\", idle_min_invalid = \"{gain}\""
             );
         }
+        if self.may_fill_stripes(copyback, &gc) {
+            gc += ", whole_stripes = true";
+        }
         self.put("gc", format!("{{ {gc} }}"));
+    }
+
+    /// Whether collection fills stripes, for half of the drives where it may. A generator of its own: what else a seed draws stays as it was.
+    fn may_fill_stripes(&self, copyback: bool, gc: &str) -> bool {
+        let table = self.table();
+        let is_one = table.contains("\nplanes_per_die = 1\n");
+        let is_wide =
+            ["die", "superblock"].iter().any(|u| table.contains(&format!("reclaim_unit = \"{u}\"")));
+        // What these are for is another scheduler of dies.
+        let defers = matches!(self.drive, Drive::Queued | Drive::Shared);
+        let may = !defers && !copyback && !gc.contains("separate_frontier = false");
+        is_wide && !is_one && may && self.rng.fork(56).below(2) == 0
+    }
+
+    /// Whether the drive that is being drawn fills stripes, for which its dies serve first come, first served.
+    pub(super) fn fills_stripes(&self) -> bool {
+        self.table().contains("whole_stripes = true")
+    }
+
+    /// What is drawn so far of the last device.
+    fn table(&self) -> &str {
+        self.text.rsplit("\n[").next().expect("there is a part at least")
     }
 
     /// Whether reads pass what runs on a die that serves by share.

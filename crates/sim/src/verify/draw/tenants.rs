@@ -157,7 +157,7 @@ impl Draft<'_> {
         let mut wear = format!("free_block_order = \"{order}\", {levelling}");
         wear += &wear_of_tenants(has_units, rng.fork(23));
         self.put("wear", format!("{{ {wear} }}"));
-        if rng.below(2) == 0 && (!is_dealt || rng.fork(24).below(2) == 0) {
+        if rng.below(2) == 0 && (!is_dealt || rng.fork(24).below(2) == 0) && !self.fills_stripes() {
             let max_read_bypass = rng.below(20);
             let suspension = self.suspension();
             self.put(

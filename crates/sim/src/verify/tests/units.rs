@@ -34,3 +34,10 @@ fn an_early_erase_is_found_with_wide_units() {
     let report = run(3000, Some("ssd.erase-too-early"));
     assert!(!report.failures.is_empty(), "it is never found");
 }
+
+#[test]
+fn a_stripe_that_is_left_open_is_found() {
+    let report = run(300, Some("ssd.stripe-left-open"));
+    let found: Vec<_> = report.failures.iter().map(|failure| failure.violation.invariant).collect();
+    assert_eq!(found, ["whole_stripes"]);
+}
