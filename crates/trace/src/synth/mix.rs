@@ -114,9 +114,11 @@ pub struct Mix {
     size_weights: u64,
     made: u64,
     now_ns: u64,
-    /// Where the last request of each stream ended.
-    last_end_sectors: Box<[u64]>,
-    /// The stream of the last request.
+    /// Where the last request of the stream that is on ended.
+    last_end_sectors: u64,
+    /// The same of the other streams.
+    ends_sectors: Box<[u64]>,
+    /// The stream that is on.
     stream: usize,
 }
 
@@ -147,7 +149,8 @@ impl Mix {
             size_weights: p.sizes.iter().map(|&(_, w)| w).sum(),
             made: 0,
             now_ns: 0,
-            last_end_sectors: vec![0; p.streams as usize].into(),
+            last_end_sectors: 0,
+            ends_sectors: vec![0; p.streams as usize].into(),
             stream: 0,
             p,
         })
@@ -198,14 +201,13 @@ impl Mix {
             return end + start.min(self.p.write_space.0 / SECTOR - len);
         }
         if self.p.streams > 1 {
-            self.stream = self.places.below(self.p.streams) as usize;
+            self.next_stream();
         }
-        let last_end = self.last_end_sectors[self.stream];
-        if self.places.chance(self.p.sequential) && last_end + len <= end {
-            return last_end;
+        if self.places.chance(self.p.sequential) && self.last_end_sectors + len <= end {
+            return self.last_end_sectors;
         }
         if self.p.near.num > 0 && self.places.chance(self.p.near) {
-            return self.near(last_end).min(end - len);
+            return self.near(self.last_end_sectors).min(end - len);
         }
         let grains = self.p.hot.0 / self.p.grain.0;
         let rank = match &self.ranks {
@@ -219,7 +221,16 @@ impl Mix {
         self.within(grain).min(end - len)
     }
 
+    /// Another stream comes on, or the same.
+    #[inline(never)]
+    fn next_stream(&mut self) {
+        self.ends_sectors[self.stream] = self.last_end_sectors;
+        self.stream = self.places.below(self.p.streams) as usize;
+        self.last_end_sectors = self.ends_sectors[self.stream];
+    }
+
     /// A place less than [`NEAR`] away from a sector, and not before the first one.
+    #[inline(never)]
     fn near(&mut self, sector: u64) -> u64 {
         let reach = NEAR.0 / self.p.grain.0;
         let from = (sector / (self.p.grain.0 / SECTOR)).saturating_sub(reach);
@@ -228,6 +239,7 @@ impl Mix {
     }
 
     /// The first sector of a grain, or any of its.
+    #[inline(always)]
     fn within(&mut self, grain: u64) -> u64 {
         let sectors = self.p.grain.0 / SECTOR;
         let within = if self.places.chance(self.p.aligned) { 0 } else { self.places.below(sectors) };
@@ -263,7 +275,7 @@ impl Iterator for Mix {
         } else {
             let len = self.len_sectors();
             let start = self.start_sectors(op, len);
-            self.last_end_sectors[self.stream] = start + len;
+            self.last_end_sectors = start + len;
             Record::new(at, op, fua, start, len, 0)
         };
         Some(record.expect("checked parameters keep every request in bounds"))

@@ -4,7 +4,7 @@ use super::*;
 use crate::stats::{Stats, StatsOptions, stats};
 use nandu_base::Op;
 use serde_json::json;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 /// Requests enough for the figures to settle within their tolerance.
 const REQUESTS: u64 = 200_000;
@@ -80,7 +80,7 @@ fn a_hot_set_that_moves_is_the_same_load_elsewhere() {
 }
 
 /// Pages of `unit` bytes that some requests touch.
-fn touched(records: &[Record], unit: u64) -> HashSet<u64> {
+fn touched(records: &[Record], unit: u64) -> BTreeSet<u64> {
     let sectors = unit / 512;
     let pages = |r: &Record| {
         let first = r.offset_sectors();
