@@ -696,6 +696,8 @@ class SsdGc(Options):
     """Free blocks of a plane at which clearing begins. Default 3; at least 2."""
     ties: Literal["lowest", "least-erased"] | None = None
     """Which of blocks with equally many invalid pages goes. Default "lowest"."""
+    whole_stripes: bool | None = None
+    """Whether a step of collection moves as many pages as end a stripe, a page in each block of a unit, and reads all of them before it programs them, so that planes of a die work together. Default false; with a `reclaim_unit` of several planes of a die."""
     window_blocks: int | None = None
     """Blocks in the window of `windowed`. Default: a quarter of a plane's; at least 1."""
 

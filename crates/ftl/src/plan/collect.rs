@@ -11,7 +11,7 @@ use crate::blocks::Content;
 use crate::gc::{GcPolicy, Greedy, PlaneView};
 use crate::mapping::Mapping;
 use crate::{BlockId, Cursor, Lpn, Ppn};
-use nandu_base::{Cx, Instant, Oob, TenantId, Violation, Work};
+use nandu_base::{Cx, Oob, TenantId, Violation, Work};
 
 const NOBODY: BlockId = BlockId(u32::MAX);
 
@@ -413,12 +413,14 @@ impl<M: Mapping + ?Sized, F: Flash> Planner<M, F> {
     fn program_what_was_read(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let mut pieces = Pieces::of_nobody(cx, cause, Work::Gc);
         let mut stripe = std::mem::take(&mut self.stripe);
-        let come = |at: Instant, page: &Moving<F::Given>| at.later(self.exec.behind(page.read, &pieces).at);
-        let all_come = stripe.iter().fold(cx.now, come);
+        let now = After::now(cx);
+        let come =
+            |come: After, page: &Moving<F::Given>| come.not_before(self.exec.behind(page.read, &pieces));
+        let all_come = stripe.iter().fold(now, come);
         for Moving { lpn, from, to, read } in stripe.drain(..) {
-            let copying = self.copying(from, to, Content::Data(lpn), After::now(cx));
-            let after = After { at: all_come, ..self.exec.behind(read, &pieces) };
-            let programming = Programming::of_moved(Job::MoveProgram, &copying, read, after, cx.now);
+            let copying = self.copying(from, to, Content::Data(lpn), now);
+            let after = self.exec.behind(read, &pieces).not_before(all_come);
+            let programming = Programming::of_moved(Job::MoveProgram, &copying, read, after, now);
             self.exec.program(programming, &mut pieces, cx);
             self.left(from, plane);
             self.data_moved(lpn, from, to, cause, cx);

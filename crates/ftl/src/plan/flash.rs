@@ -106,6 +106,11 @@ impl After {
         After::at(self.at.later(other.at))
     }
 
+    /// The same, and not before the moment of another, whatever that one waits for besides.
+    pub fn not_before(self, other: After) -> After {
+        After { at: self.at.later(other.at), ..self }
+    }
+
     /// An operation that waits itself, and the time.
     pub fn node(node: u32, at: Instant) -> After {
         After { at, node }
@@ -190,15 +195,15 @@ impl<G> Programming<G> {
 }
 
 impl<G> Programming<G> {
-    /// A page that was read to be written once more, behind `after`.
+    /// A page that was read to be written once more, behind `after`, and behind its entry of the map.
     #[inline(always)]
-    pub fn of_moved(job: Job, copying: &Copying, read: G, after: After, now: Instant) -> Programming<G> {
+    pub fn of_moved(job: Job, copying: &Copying, read: G, after: After, entry: After) -> Programming<G> {
         let Copying { from, to, oob, from_slc, to_slc, is_map, .. } = *copying;
         Programming {
             base: Some(from),
             is_slc: to_slc,
             older: Some(from),
-            entry: After::at(now),
+            entry,
             read: Some((read, from_slc)),
             is_map,
             ..Programming::of(job, to, oob, after)

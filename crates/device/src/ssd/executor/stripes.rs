@@ -276,7 +276,7 @@ impl Executor {
         let Copying { from, from_slc, after, .. } = copying;
         let read = self.read(Reading::of_moved(reads, from, from_slc, after), pieces, cx);
         let after = self.behind(read, pieces);
-        let programming = Programming::of_moved(programs, &copying, read, after, pieces.tally.now);
+        let programming = Programming::of_moved(programs, &copying, read, after, After::at(pieces.tally.now));
         self.program(programming, pieces, cx)
     }
 
