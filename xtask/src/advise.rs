@@ -5,8 +5,9 @@
 //! several seeds. The journals lie in `target/advise-check`: what was measured is not measured again, so a run that was ended goes on. The table goes
 //! into docs/how-to/choose-a-drive.md.
 
+use crate::files;
 use crate::json::{Json, parse};
-use crate::steps::{End, release_build, released, root, run, target_dir, traces};
+use crate::steps::{End, release_build, released, run, target_dir, traces};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -60,8 +61,6 @@ const BOUNDS: [(usize, bool); 4] = [(10, false), (30, false), (60, false), (60, 
 const SEEDS: [&str; 3] = ["1", "2", "3"];
 /// What the choice may cost more, or miss more where nothing meets the bounds.
 const WITHIN: f64 = 1.02;
-/// The lines of docs/how-to/choose-a-drive.md between which the table stands.
-const MARKS: [&str; 2] = ["<!-- cargo xtask advise-check -->", "<!-- end -->"];
 
 /// Does what the command line asks.
 pub fn check(words: &[&str]) -> Result<ExitCode, String> {
@@ -133,13 +132,7 @@ fn all(only: Option<&str>) -> Result<usize, String> {
         missed += wrong;
     }
     if whole {
-        let page = root().join("docs/how-to/choose-a-drive.md");
-        let text = std::fs::read_to_string(&page).map_err(|e| e.to_string())?;
-        let inside =
-            text.split_once(MARKS[0]).and_then(|(head, rest)| Some((head, rest.split_once(MARKS[1])?.1)));
-        let (head, tail) = inside.ok_or("docs/how-to/choose-a-drive.md has no place for the table")?;
-        std::fs::write(&page, format!("{head}{}\n{table}{}{tail}", MARKS[0], MARKS[1]))
-            .map_err(|e| e.to_string())?;
+        files::put_between("docs/how-to/choose-a-drive.md", "cargo xtask advise-check", &table)?;
     }
     Ok(missed)
 }

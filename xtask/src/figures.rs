@@ -29,14 +29,23 @@ pub enum Of {
     Children,
 }
 
-/// Processor time of a process by its number, or of `self`, in ticks: as a program and as the kernel.
-pub fn ticks(process: impl Display, of: Of) -> Result<u64, String> {
+/// Processor time, in ticks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticks {
+    /// As a program.
+    pub program: u64,
+    /// As the kernel that works for it.
+    pub kernel: u64,
+}
+
+/// Processor time of a process by its number, or of `self`.
+pub fn ticks(process: impl Display, of: Of) -> Result<Ticks, String> {
     let path = format!("/proc/{process}/stat");
     let stat = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     ticks_in(&stat, of).ok_or_else(|| format!("{path} is not as Linux writes it"))
 }
 
-fn ticks_in(stat: &str, of: Of) -> Option<u64> {
+fn ticks_in(stat: &str, of: Of) -> Option<Ticks> {
     // The name of the program, in brackets, may hold blanks. Behind it utime is the twelfth word, and cutime the fourteenth.
     let (_, behind) = stat.rsplit_once(')')?;
     let first = match of {
@@ -44,7 +53,7 @@ fn ticks_in(stat: &str, of: Of) -> Option<u64> {
         Of::Children => 13,
     };
     let mut times = behind.split_whitespace().skip(first).map(|word| word.parse::<u64>().ok());
-    Some(times.next()?? + times.next()??)
+    Some(Ticks { program: times.next()??, kernel: times.next()?? })
 }
 
 /// The only job in what fio has written as JSON.
@@ -68,7 +77,11 @@ mod tests {
     #[test]
     fn a_name_with_blanks_and_brackets_moves_no_field() {
         let stat = "7 (a b) c) S 1 7 7 0 -1 0 0 0 0 0 30 4 500 60 20 0";
-        assert_eq!((ticks_in(stat, Of::Itself), ticks_in(stat, Of::Children)), (Some(34), Some(560)));
+        let ticks = |program, kernel| Some(Ticks { program, kernel });
+        assert_eq!(
+            (ticks_in(stat, Of::Itself), ticks_in(stat, Of::Children)),
+            (ticks(30, 4), ticks(500, 60))
+        );
         assert_eq!(ticks_in("7 (a) S 1", Of::Itself), None);
     }
 

@@ -25,6 +25,15 @@ pub fn write(path: &Path, text: &str) -> Result<(), String> {
     made.and_then(|()| fs::write(path, text)).map_err(|error| format!("{}: {error}", shown(path)))
 }
 
+/// Puts text between the line `<!-- NAME -->` of a page and the line that ends it.
+pub fn put_between(page: &str, name: &str, text: &str) -> Result<(), String> {
+    let (path, begin, end) = (root().join(page), format!("<!-- {name} -->"), "<!-- end -->");
+    let old = read(&path)?;
+    let parts = old.split_once(&begin).and_then(|(head, rest)| Some((head, rest.split_once(end)?.1)));
+    let (head, tail) = parts.ok_or_else(|| format!("{page} has no lines `{begin}` and `{end}`"))?;
+    write(&path, &format!("{head}{begin}\n{text}{end}{tail}"))
+}
+
 /// Copies a file, with the folders that lead to the copy.
 pub fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let made = to.parent().map_or(Ok(()), fs::create_dir_all);

@@ -4,7 +4,7 @@
 //! runs in [`REPORT`], a file of the repository; it is written every few minutes, so a run that is ended has lost little. When a target changes
 //! what it reads, its line is taken out. Needs a nightly compiler and `cargo install cargo-fuzz`.
 
-use crate::figures::{Of, TICKS_PER_SECOND, ticks};
+use crate::figures::{Of, TICKS_PER_SECOND, Ticks, ticks};
 use crate::steps::{has, root};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
@@ -101,7 +101,8 @@ fn slice(target: &str, seconds: u64) -> Result<(u64, u64), String> {
 
 /// Processor time of all children that have ended, in seconds.
 fn children_seconds() -> Result<u64, String> {
-    Ok(ticks("self", Of::Children)? / TICKS_PER_SECOND)
+    let Ticks { program, kernel } = ticks("self", Of::Children)?;
+    Ok((program + kernel) / TICKS_PER_SECOND)
 }
 
 /// Adds to what a target has done; all of it.

@@ -2,10 +2,13 @@
 //!
 //! A row is one load on two servers. They run in rounds, one after the other and in turns first, so that what else the machine does hits
 //! both; the figures are medians over the rounds. The client is fio's own NBD client, one connection. A server's time of the
-//! processor is that of all its threads, also those that the kernel works in for it.
+//! processor is that of all its threads, also those that the kernel works in for it. A run of all pairs writes the table of
+//! `docs/experiments/beside-other-servers.md`.
 
-use crate::figures::{Of, TICKS_PER_SECOND, fio_job, load_average, median, ticks};
+use crate::figures::{Of, TICKS_PER_SECOND, Ticks, fio_job, load_average, median, ticks};
+use crate::files;
 use crate::steps::{End, Steps, has, release_build, released, run, target_dir};
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,6 +25,8 @@ struct Options {
     no_build: bool,
 }
 
+/// Where the table of a run of all pairs stands.
+const PAGE: &str = "docs/experiments/beside-other-servers.md";
 /// Bytes of each file.
 const SIZE: u64 = 1 << 30;
 /// How long a server may take to listen.
@@ -161,13 +166,18 @@ pub fn run_words(words: &[&str]) -> Result<ExitCode, String> {
         }
     }
     let mut steps = Steps::new(false, options.only.clone());
+    let mut table = head(&options);
     let built = if options.no_build { Ok(()) } else { run(release_build()).ok() };
     for pair in PAIRS {
         steps.step(pair.name, || match (&built, missing(pair)) {
             (Err(why), _) => End::Failed(why.clone()),
             (_, Some(program)) => End::Skipped(format!("{program} is not installed")),
-            (Ok(()), None) => measure(pair, &options).into(),
+            (Ok(()), None) => measure(pair, &options, &mut table).into(),
         });
+    }
+    let loads: usize = PAIRS.iter().map(|pair| pair.loads.len()).sum();
+    if table.lines().count() == loads + head(&options).lines().count() {
+        files::put_between(PAGE, "cargo xtask peers", &table)?;
     }
     Ok(steps.close())
 }
@@ -189,9 +199,10 @@ struct Running {
 }
 
 impl Running {
-    /// Starts `server` over a file of its own and waits until it listens.
+    /// Starts `server` and waits until it listens. Both of a pair have the same file, one after the other; one that begins blank has its own.
     fn start(server: Server, folder: &Path, name: &str) -> Result<Running, String> {
-        let (file, socket) = (folder.join(name), folder.join(format!("{name}.sock")));
+        let file = folder.join(if matches!(server, Server::Blank(_)) { name } else { "data" });
+        let socket = folder.join(format!("{name}.sock"));
         let _ = std::fs::remove_file(&socket);
         let path = file.display().to_string();
         if !matches!(server, Server::Blank(_)) {
@@ -255,7 +266,10 @@ impl Running {
         if count < 1.0 {
             return Err("fio has done nothing".into());
         }
-        Ok(Figures { rate, micros: (after - before) as f64 / TICKS_PER_SECOND as f64 * 1e6 / count })
+        let micros =
+            |of: fn(&Ticks) -> u64| (of(&after) - of(&before)) as f64 / TICKS_PER_SECOND as f64 * 1e6 / count;
+        let own = micros(|t| t.program);
+        Ok(Figures { rate, micros: own + micros(|t| t.kernel), own })
     }
 }
 
@@ -274,12 +288,14 @@ struct Figures {
     rate: f64,
     /// Of the server's processor for each.
     micros: f64,
+    /// Of these as a program, and not in the kernel.
+    own: f64,
 }
 
 impl Figures {
     fn medians(of: &[Figures]) -> Option<Figures> {
         let middle = |figure: fn(&Figures) -> f64| median(of.iter().map(figure).collect());
-        Some(Figures { rate: middle(|f| f.rate)?, micros: middle(|f| f.micros)? })
+        Some(Figures { rate: middle(|f| f.rate)?, micros: middle(|f| f.micros)?, own: middle(|f| f.own)? })
     }
 }
 
@@ -294,7 +310,19 @@ fn fill(path: &Path) -> std::io::Result<()> {
     file.sync_all()
 }
 
-fn measure(pair: &Pair, options: &Options) -> Result<(), String> {
+/// What stands above the rows of the table.
+fn head(options: &Options) -> String {
+    let Options { rounds, seconds, .. } = options;
+    format!(
+        "nandu {}, {rounds} rounds of {seconds} s.\n\n\
+         | what | beside | load | ours a second | theirs | ratio | goal | us of processor, of these as a program | theirs | ratio | goal | load of the machine |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// Measures a pair, and adds its rows to the table.
+fn measure(pair: &Pair, options: &Options, table: &mut String) -> Result<(), String> {
     let folder = target_dir().join("peers");
     let _ = std::fs::remove_dir_all(&folder); // what another pair has left, if any
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -323,6 +351,21 @@ fn measure(pair: &Pair, options: &Options) -> Result<(), String> {
         println!(
             "{:<34} {:>10.0} {:>10.0} {rate:>7.2} {:>9.1} {:>9.1} {cpu:>7.2}  {machine}",
             load.name, ours.rate, peer.rate, ours.micros, peer.micros
+        );
+        let goal = pair.cpu.map_or_else(|| "-".into(), |goal| goal.to_string());
+        let _ = writeln!(
+            table,
+            "| {} | {} | {} | {:.0} | {:.0} | {rate:.2} | {} | {:.1}, {:.1} | {:.1}, {:.1} | {cpu:.2} | {goal} | {machine} |",
+            pair.name,
+            pair.peer.0,
+            load.name,
+            ours.rate,
+            peer.rate,
+            pair.rate,
+            ours.micros,
+            ours.own,
+            peer.micros,
+            peer.own
         );
         if rate < pair.rate {
             missed.push(format!("{}: {rate:.2} of the peer's rate, goal {}", load.name, pair.rate));

@@ -10,9 +10,9 @@ mod guest;
 mod rows;
 
 use crate::figures::{fio_job, load_average, median};
-use crate::files::{read, write};
+use crate::files::{self, read};
 use crate::json::parse;
-use crate::steps::{release_build, root, run};
+use crate::steps::{release_build, run};
 use guest::{Place, Tools};
 use rows::{CONTROL, PAIRS, ROWS, Row};
 use std::collections::BTreeMap;
@@ -34,8 +34,6 @@ const BEFORE: &str = "load fill --rw=write --bs=1m --iodepth=4 --runtime=1\nload
 /// A guest is cut after so many durable writes.
 const WRITES: u64 = 200;
 const PAGE: &str = "docs/experiments/versus-kernel.md";
-/// The lines of the page between which the tables stand.
-const MARKS: [&str; 2] = ["<!-- cargo xtask versus-kernel -->", "<!-- end -->"];
 
 /// Rate and p99 of each load, by name.
 type Figures = BTreeMap<&'static str, [f64; 2]>;
@@ -122,19 +120,10 @@ fn all(rounds: usize, only: Option<&str>) -> Result<(), String> {
         }
         // A run that is ended has the rounds before.
         if only.is_none() {
-            publish(&tables(&measured, &loads, &tools)?)?;
+            files::put_between(PAGE, "cargo xtask versus-kernel", &tables(&measured, &loads, &tools)?)?;
         }
     }
     Ok(())
-}
-
-/// Puts the tables into the page.
-fn publish(tables: &str) -> Result<(), String> {
-    let page = root().join(PAGE);
-    let text = read(&page)?;
-    let parts = text.split_once(MARKS[0]).and_then(|(head, rest)| Some((head, rest.split_once(MARKS[1])?.1)));
-    let (head, tail) = parts.ok_or_else(|| format!("{PAGE} has no place for the tables: {MARKS:?}"))?;
-    write(&page, &format!("{head}{}\n{tables}{}{tail}", MARKS[0], MARKS[1]))
 }
 
 /// One round of one machine.

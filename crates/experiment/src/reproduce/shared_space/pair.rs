@@ -189,6 +189,7 @@ fn setup(Given { units, mib }: Given, unit: Unit, way: Way) -> Setup {
     if one_queue && way != Way::Ops {
         // Units are the drive's or those of whole planes: 5 % of all of them begin collection.
         set.push(("device.ssd.gc", format!("{{ threshold = {} }}", units / 10)));
+        set.push(("device.ssd.tenant_gc_threshold", "0".into()));
     }
     if matches!(way, Way::VssdIdle | Way::SharedIdle) {
         // Beyond what a lender keeps there is something to lend.
@@ -196,7 +197,6 @@ fn setup(Given { units, mib }: Given, unit: Unit, way: Way) -> Setup {
     }
     if way == Way::NoIsolation {
         set.push(("device.ssd.tenants", "[]".into()));
-        set.push(("device.ssd.tenant_gc_threshold", "0".into()));
     }
     let lending = match way {
         Way::Shared(percent) => Some(format!("contribution = \"{percent}/100\"")),
