@@ -417,7 +417,7 @@ fn claims_of_a_paper_get_their_verdicts() {
     };
     let of = |kind: &str| claims.iter().filter(|c| c["kind"] == kind).count() as u64;
     assert_eq!((sum(0), sum(1)), (of("paper"), of("bet")));
-    assert_eq!((of("paper"), of("bet"), &papers[0]["form"]), (43, 14, &"other".into()));
+    assert_eq!((of("paper"), of("bet"), &papers[0]["form"]), (48, 14, &"other".into()));
     assert_eq!(papers[0]["figures"].as_array().map(Vec::len), Some(5));
 }
 
