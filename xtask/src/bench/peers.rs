@@ -166,18 +166,18 @@ pub fn run_words(words: &[&str]) -> Result<ExitCode, String> {
         }
     }
     let mut steps = Steps::new(false, options.only.clone());
-    let mut table = head(&options);
+    let mut rows = String::new();
     let built = if options.no_build { Ok(()) } else { run(release_build()).ok() };
     for pair in PAIRS {
         steps.step(pair.name, || match (&built, missing(pair)) {
             (Err(why), _) => End::Failed(why.clone()),
             (_, Some(program)) => End::Skipped(format!("{program} is not installed")),
-            (Ok(()), None) => measure(pair, &options, &mut table).into(),
+            (Ok(()), None) => measure(pair, &options, &mut rows).into(),
         });
     }
     let loads: usize = PAIRS.iter().map(|pair| pair.loads.len()).sum();
-    if table.lines().count() == loads + head(&options).lines().count() {
-        files::put_between(PAGE, "cargo xtask peers", &table)?;
+    if rows.lines().count() == loads {
+        files::put_between(PAGE, "cargo xtask peers", &(head(&options) + &rows))?;
     }
     Ok(steps.close())
 }
@@ -321,8 +321,8 @@ fn head(options: &Options) -> String {
     )
 }
 
-/// Measures a pair, and adds its rows to the table.
-fn measure(pair: &Pair, options: &Options, table: &mut String) -> Result<(), String> {
+/// Measures a pair, and adds its rows to those of the table.
+fn measure(pair: &Pair, options: &Options, rows: &mut String) -> Result<(), String> {
     let folder = target_dir().join("peers");
     let _ = std::fs::remove_dir_all(&folder); // what another pair has left, if any
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -354,7 +354,7 @@ fn measure(pair: &Pair, options: &Options, table: &mut String) -> Result<(), Str
         );
         let goal = pair.cpu.map_or_else(|| "-".into(), |goal| goal.to_string());
         let _ = writeln!(
-            table,
+            rows,
             "| {} | {} | {} | {:.0} | {:.0} | {rate:.2} | {} | {:.1}, {:.1} | {:.1}, {:.1} | {cpu:.2} | {goal} | {machine} |",
             pair.name,
             pair.peer.0,

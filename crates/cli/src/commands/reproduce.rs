@@ -10,7 +10,7 @@ use crate::output;
 use crate::parallel;
 use crate::reproduce::expected::ClaimKind;
 use crate::reproduce::record::{Counts, Form, Record};
-use crate::reproduce::runner::Runner;
+use crate::reproduce::runner::{self, Runner};
 use crate::reproduce::{self, Outcome, PAPERS, Paper, Reproduction, Sheet};
 use crate::table::Table;
 use nandu_base::registry::nearest;
@@ -78,11 +78,16 @@ fn are_claimed(only: &[String], papers: &[&Paper]) -> Result<(), Failure> {
     let expected: Vec<_> = papers.iter().map(|paper| paper.expected()).collect();
     let claims = || expected.iter().flat_map(|e| &e.claims);
     for asked in only {
-        let (id, case) = asked.split_once(' ').map_or((asked.as_str(), None), |(id, case)| (id, Some(case)));
+        let (id, case) = runner::asked(asked);
         let mut cases = claims().filter(|claim| claim.id == id).map(|claim| claim.case.as_str()).peekable();
         if cases.peek().is_none() {
-            let mut ids: Vec<&str> = claims().map(|claim| claim.id.as_str()).collect();
-            ids.dedup();
+            // Some of a claim's cases may be ours; then its number comes twice.
+            let mut ids: Vec<&str> = Vec::new();
+            for claim in claims() {
+                if !ids.contains(&claim.id.as_str()) {
+                    ids.push(&claim.id);
+                }
+            }
             let known = ids.join(", ");
             return Err(Failure::input(format!(
                 "--only {asked}: no claim is called `{id}`; there is {known}"

@@ -126,6 +126,11 @@ impl Runner<'static> {
     }
 }
 
+/// Number and case of a claim that is asked for; without a case, all of them.
+pub fn asked(one: &str) -> (&str, Option<&str>) {
+    one.split_once(' ').map_or((one, None), |(id, case)| (id, Some(case)))
+}
+
 impl Runner<'_> {
     pub(super) fn open(&self, setups: &[Setup]) -> Result<Vec<Opened>, Failure> {
         let put =
@@ -137,11 +142,8 @@ impl Runner<'_> {
         setups.iter().map(open).collect()
     }
 
-    /// Number and case of each claim that is asked for; without a case, all of them.
     fn asked(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
-        self.only
-            .iter()
-            .map(|one| one.split_once(' ').map_or((one.as_str(), None), |(id, case)| (id, Some(case))))
+        self.only.iter().map(|one| asked(one))
     }
 
     /// Whether a case of one of these claims is asked for.
