@@ -739,7 +739,7 @@ pub struct ServeArgs {
     #[arg(long, requires = "tls_certificates")]
     pub tls_verify_peer: bool,
     /// Who does operations of files that may sleep: the kernel through io_uring (`uring`), `threads` of the server, or `auto`: threads
-    /// write, and io_uring does the rest where the kernel has it
+    /// write where there are several processors, and io_uring does the rest where the kernel has it
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     pub io: FileIo,
     /// Poll for requests this long before sleeping, where that has paid: quicker for a client with one request at a time; 0 for never
@@ -777,7 +777,7 @@ pub enum TlsMode {
 /// Who does operations of files that may sleep.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileIo {
-    /// Threads write, and io_uring does the rest where the kernel has it.
+    /// Threads write where there are several processors, and io_uring does the rest where the kernel has it.
     Auto,
     /// The kernel, through io_uring.
     Uring,

@@ -210,7 +210,8 @@ pub struct LegError {
 /// Who does the operations of files that may sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum FileIo {
-    /// What was measured to be quicker: threads of this process write, and the kernel does the rest through io_uring, where it lets us.
+    /// What was measured to be quicker: the kernel through io_uring, where it lets us, but for writes where there are several processors: those are done
+    /// by threads of this process.
     #[default]
     Auto,
     /// The kernel, through io_uring.
@@ -240,14 +241,15 @@ impl Completions {
         Ok(Completions { done: Mutex::new(Vec::new()), ring: None, ring_writes: false, wake })
     }
 
-    /// Files use io_uring from here on, as far as `file_io` says.
+    /// Files use io_uring from here on, as far as `file_io` says on a machine with several processors or with one.
     ///
     /// # Errors
     /// The kernel has none that will do, or not for this process: nothing has changed.
-    pub fn use_ring(&mut self, file_io: FileIo) -> std::io::Result<()> {
+    pub fn use_ring(&mut self, file_io: FileIo, has_one_processor: bool) -> std::io::Result<()> {
         if file_io != FileIo::Threads {
             self.ring = Some(Ring::new(self.wake.as_fd())?);
-            self.ring_writes = file_io == FileIo::Uring;
+            // With one processor a thread that writes takes turns with the reactor.
+            self.ring_writes = file_io == FileIo::Uring || has_one_processor;
         }
         Ok(())
     }

@@ -247,10 +247,14 @@ fn assemble(
     Ok(Assembled { reactor: Reactor::new(setup)?, no_ring, missing, drives, gone, made })
 }
 
+/// Whether nobody else runs while the reactor does.
+fn has_one_processor() -> bool {
+    std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1)
+}
+
 /// How long waits poll: never where a client could not run meanwhile.
 fn poll_max(options: &ServeOptions) -> Span {
-    let is_alone = std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
-    if is_alone { Span::ZERO } else { options.poll_max }
+    if has_one_processor() { Span::ZERO } else { options.poll_max }
 }
 
 /// Whether sessions are encrypted, and by whom.
@@ -268,7 +272,8 @@ fn completions(
     let mut completions = Completions::new()?;
     let has_files =
         built.parts.iter().any(|part| matches!(&part.medium, MediumSpec::Block(spec) if spec.path.is_some()));
-    let no_ring = if has_files { completions.use_ring(options.file_io).err() } else { None };
+    let no_ring =
+        if has_files { completions.use_ring(options.file_io, has_one_processor()).err() } else { None };
     let why = no_ring.map(|error| format!("the kernel refuses io_uring: {error}"));
     match why {
         Some(why) if options.file_io == FileIo::Uring => Err(ServeError::NoRing { why }),

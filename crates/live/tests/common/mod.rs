@@ -60,7 +60,7 @@ fn file_io() -> FileIo {
 /// Whether the kernel has io_uring for this process; said where it has not.
 pub fn have_ring() -> bool {
     let mut completions = Completions::new().expect("a descriptor");
-    let ring = completions.use_ring(FileIo::Uring);
+    let ring = completions.use_ring(FileIo::Uring, false);
     ring.inspect_err(|error| eprintln!("skipped: io_uring: {error}")).is_ok()
 }
 

@@ -1,6 +1,7 @@
 //! What a file of the disk seldom shows: calls that stay under way, that do a part, that fail. A pipe does all that.
 
 use super::*;
+use crate::backend::{Completions, FileIo};
 use nandu_base::{ByteLen, ByteOffset, Content, ErrorKind, PayloadPool, ReqId};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -91,6 +92,23 @@ fn in_memory() -> Arc<OpenFile> {
 fn bytes(io: &nandu_base::bytebuf::ByteRegion) -> Vec<u8> {
     // SAFETY: the request that used the region has ended.
     unsafe { io.as_slice() }.to_vec()
+}
+
+/// Threads write beside the reactor; with one processor they could only write in its stead.
+#[test]
+fn threads_write_where_there_are_several_processors() {
+    let Some(mut bench) = Bench::new() else { return };
+    let (write, read) =
+        (bench.request(Op::Write, false, 0, b"here"), bench.request(Op::Read, false, 0, b"...."));
+    let by_ring = |file_io, has_one_processor| {
+        let mut completions = Completions::new().expect("a descriptor");
+        completions.use_ring(file_io, has_one_processor).expect("there is one already");
+        [&write, &read].map(|io| completions.ring_for(io).is_some())
+    };
+    assert_eq!(by_ring(FileIo::Auto, false), [false, true]);
+    assert_eq!(by_ring(FileIo::Auto, true), [true, true]);
+    assert_eq!(by_ring(FileIo::Uring, false), [true, true]);
+    assert_eq!(by_ring(FileIo::Threads, true), [false, false]);
 }
 
 #[test]
