@@ -206,7 +206,9 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
         } else {
             self.tally.misses += 1;
             self.tally.holes += 1;
-            self.policy.hole(slot, bit);
+            if !write {
+                self.policy.hole(slot, bit);
+            }
             self.settle();
             return Found::Absent;
         };

@@ -1,6 +1,6 @@
 //! Conversations with the machine: what it reads below, what it answers itself, and when.
 
-use nandu_base::{Ask, ErrorKind, Flags, Instant, Op, Span};
+use nandu_base::{Ask, ErrorKind, Flags, Instant, Op, Rng, Span};
 use nandu_stack::testbed::Testbed;
 use nandu_stack::{BuildOptions, Stack, builtin};
 use std::collections::BTreeMap;
@@ -82,6 +82,29 @@ fn reads_ahead_are_refused_beyond_their_depth() {
     assert_eq!(below(&bed), (1, BLOCK));
     let f = figures(&mut bed);
     assert_eq!((f["prefetch_reads_refused"], f["prefetch_blocks_refused"]), (1, 7));
+}
+
+/// S0-29: with segments of one block nothing is prefetched and nothing culled. What a change of a list costs (O0-19) is all that is left of the scheme.
+#[test]
+fn with_segments_of_one_block_only_the_lists_cost_something() {
+    let run = |kind: &str, list_latency: &str| {
+        let mut bed = bed(&format!(
+            "prefetch = {{ kind = \"segment\", segment_size = \"4 KiB\" }}\nreplacement = {{ kind = \"{kind}\" }}\n\
+             list_latency = \"{list_latency}\""
+        ));
+        let mut rng = Rng::new(1);
+        let spent: u64 = (0..2000).map(|_| bed.go(Op::Read, rng.below(100) * BLOCK, BLOCK).latency.0).sum();
+        let mut f = figures(&mut bed);
+        (spent, f.remove("list_operations").expect("it is counted"), below(&bed), f)
+    };
+    let f = run("adaptive-culling", "0 us").3;
+    assert_eq!((f["prefetched_blocks"], f["culled_blocks"]), (0, 0));
+    assert!(f["cache_hits"] > 100 && f["misses"] > 100, "{f:?}");
+    for kind in ["adaptive-culling", "fixed-culling", "segment-prefetch-only"] {
+        let (free, priced) = (run(kind, "0 us"), run(kind, "3 us"));
+        assert_eq!((&free.1, &free.2, &free.3), (&priced.1, &priced.2, &priced.3), "{kind}");
+        assert_eq!(priced.0 - free.0, 3000 * priced.1, "{kind}: 3 us for each change");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `link`: what crosses it, when, and in which order.
 
-use nandu_base::{Flags, Op, Span, Stamp};
+use nandu_base::{Flags, Op, Precondition, Span, Stamp};
+use nandu_device::fixture::ssd;
 use nandu_stack::testbed::{Done, Testbed};
 use nandu_stack::{BuildOptions, builtin};
 
@@ -67,4 +68,43 @@ fn a_link_without_speed_is_refused() {
     };
     assert!(refused("bandwidth = 0").contains("0 B is out of bounds: above 0 B"));
     assert!(refused("bandwidth = 1\noverhead = \"2 s\"").contains("2 s is out of bounds: at most 1 s"));
+}
+
+/// A filled drive of so many chips, 60 us and 4 KiB a page, behind a link of 600 MB/s.
+fn chips(chips: u32) -> Testbed {
+    let drive = ssd("slc-2015").channels(chips).blocks(40).pages(16).page_size(4096).spare(0.5);
+    let drive = drive.with("read_latency = \"60 us\"\nchannel_bandwidth = 1_000_000_000_000");
+    let text = format!(
+        "[export.data]\ndevice = \"way\"\n[device.way]\nkind = \"link\"\nbelow = \"ssd\"\nbandwidth = 600_000_000\n{}",
+        drive.device("ssd")
+    );
+    let options = BuildOptions { precondition: Precondition::Filled, ..BuildOptions::default() };
+    Testbed::new(&text, &builtin(), options).expect("it is a stack")
+}
+
+/// S0-5: 4 KiB in 60 us are 68.3 MB/s from a chip, so that it takes nine of them, "about ten", to keep a link of 600 MB/s busy. A read of a
+/// page or less that somebody waits for keeps one.
+#[test]
+fn about_ten_chips_keep_a_link_busy() {
+    let rate = |count: u64| {
+        let mut bed = chips(count as u32);
+        let pages = 200 * count;
+        (0..pages).for_each(|page| {
+            bed.submit(0, Op::Read, Flags::NONE, page * 4096, 4096);
+        });
+        bed.settle();
+        let last = bed.take_done().iter().map(|done| done.at.0).max().expect("they are done");
+        (pages * 4096 * 10_000 / last) as f64 / 10.0
+    };
+    let rates = [1, 2, 8, 9, 10, 20].map(rate);
+    let near = |mb: f64, rate: f64| (mb * 0.98..=mb).contains(&rate);
+    assert!(
+        near(68.3, rates[0]) && near(2.0 * 68.3, rates[1]) && near(8.0 * 68.3, rates[2]),
+        "{rates:?} MB/s"
+    );
+    assert!(rates[3..].iter().all(|&rate| near(600.0, rate)), "{rates:?} MB/s");
+    for count in [1, 20] {
+        let waited = chips(count).go(Op::Read, 0, 4096).latency;
+        assert_eq!(waited, Span(60_000 + 5 + 6_827), "{count} chips: the die, its channel, the link");
+    }
 }

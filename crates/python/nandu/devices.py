@@ -218,7 +218,7 @@ class CacheReplacement:
         """L1 at most, as a share of the segments that fill memory; by default L2 has blocks to be met. With 1 a list L1 that takes all memory is never
         made shorter, and less than `tail_share` counts as that. Default: all but `tail_share`; above 0, at most 1."""
         step_down_max: int | None = None
-        """Most segments by which L1 falls in one request. Default 4; 1 to 1024."""
+        """Most segments by which L1 falls with each block that is read. Default 4; 1 to 1024."""
         step_up: float | str | None = None
         """S: segments by which L1 grows for each hit. Default 1; above 0, at most 64."""
         tail_share: float | str | None = None

@@ -264,7 +264,7 @@ class Replacement(_Policy):
         """A block of the line is met."""
 
     def hole(self, line: int, block: int) -> None:
-        """A request asked for this block of the line, which is not here."""
+        """A read asked for this block of the line, which is not here. Of a write it is not told: that brings its block along."""
 
     def victim(self, incoming: Recall | None) -> int | Cull | None:
         """Names what goes, for a line of which `miss` said this, and forgets it; `None` when there is no line."""

@@ -560,6 +560,15 @@ impl<S: Subject> World<S> {
         self.disk(leg).frozen_until = until;
     }
 
+    /// A leg says that it collects garbage, or that it does no more.
+    pub fn press(&mut self, leg: usize, on: bool) {
+        tell!(self, "leg {leg} collects: {on}");
+        let node = self.node(leg);
+        let graph = self.graph.as_mut().expect("booted");
+        graph.device_event(node, DeviceEvent::GcPressure(on), self.now, &mut self.events);
+        self.hear();
+    }
+
     /// A leg comes back with what it held durably.
     pub fn back(&mut self, leg: usize) {
         tell!(self, "leg {leg} is back");

@@ -20,7 +20,7 @@
 //!   the memory. The paper names none. An L1 that takes all memory leaves no block in L2 that could be met: dC is 0 then,
 //!   and N1 stays there whatever comes. `l1_max` allows it all the same.
 //! - *alpha without cached blocks in B2* (O0-3). No hit can have come from there: alpha * dC = 0.
-//! - *A lower N1* (O0-16) is carried out at once, but at most by so many segments for each request; until then the limit
+//! - *A lower N1* (O0-16) is carried out at once, but at most by so many segments for each block that is read; until then the limit
 //!   that L1 keeps is the one reached.
 //! - *Writes* (O0-2) move segments and count for neither gain.
 //! - *A ghost of culled blocks* (W0-4, by default off): L2 remembers which blocks of a segment were culled, and a read of
@@ -59,7 +59,7 @@ pub struct AdaptiveConfig {
     /// made shorter, and less than `tail_share` counts as that.
     #[option(unset = "all but `tail_share`", above = Ratio::ZERO, range = ..=Ratio::new(1, 1))]
     pub l1_max: Option<Ratio>,
-    /// Most segments by which L1 falls in one request.
+    /// Most segments by which L1 falls with each block that is read.
     #[option(default = 4, range = 1..=1024)]
     pub step_down_max: u32,
     /// Remember culled blocks of segments in L2: a read of one counts as a gain of a longer L1.
@@ -145,7 +145,7 @@ pub struct Feedback {
     pub speed: Ratio,
     /// Least and most segments of L1.
     pub bounds: (u32, u32),
-    /// Most segments by which the limit of L1 falls in one request.
+    /// Most segments by which the limit of L1 falls with each block that is read.
     pub culls: u32,
     /// Whether culled blocks are remembered.
     pub ghost: bool,

@@ -114,7 +114,7 @@ pub trait Replacement: Send {
     /// A block of the line is met.
     fn hit(&mut self, slot: u32, lines: &[Line], hit: Hit);
 
-    /// A request asked for block `bit` of the line, which is not here.
+    /// A read asked for block `bit` of the line, which is not here. Of a write no policy hears this: it brings its block along.
     #[inline(always)]
     fn hole(&mut self, _slot: u32, _bit: u64) {}
 
