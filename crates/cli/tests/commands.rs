@@ -255,9 +255,13 @@ fn lists_and_schema_name_every_kind() {
     assert!(options.contains("spare_factor") && options.contains("mapping."), "{options}");
     assert!(json(&["list", "dftl", "--json"])[0]["options"].as_array().is_some_and(|o| !o.is_empty()));
     assert!(nandu(&["list", "sdd"]).err.contains("did you mean `ssd`?"));
-    for heading in ["DEVICES", "PROFILES", "GENERATORS", "FORMATS", "BUGS", "STACKS"] {
+    for heading in ["DEVICES", "PROFILES", "GENERATORS", "FORMATS", "STACKS"] {
         assert!(all.contains(heading), "{heading}");
     }
+    // Hundreds of lines about the checks would bury what stacks are made of.
+    assert!(all.contains("bugs to inject: nandu list bugs") && !all.contains("ssd.trim-record-dropped"));
+    assert!(good(&["list", "bugs"]).contains("ssd.trim-record-dropped"));
+    assert_eq!(json(&["list", "--json"])["bugs"], json(&["list", "bugs", "--json"])["bugs"]);
     for what in ["profiles", "generators", "formats", "bugs", "stacks"] {
         assert!(json(&["list", what, "--json"])[what].as_array().is_some_and(|l| !l.is_empty()), "{what}");
     }

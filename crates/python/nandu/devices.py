@@ -650,7 +650,7 @@ class SsdDieScheduler:
         """Programs and erases that run stand still for reads of the host. Default: they do not."""
         tenant_scheduler: SsdSchedulerOptions | str | Mapping[str, Any] | None = None
         """Whose operation a die does next: one of the schedulers of `queue`, for each die, by the time that operations take. The
-        order within a tenant stays that of `max_read_bypass`, but `fios` and `vssd` have their own. By default tenants are
+        order within a tenant stays that of `max_read_bypass`, but `fios`, `vssd` and classic `cfq` have their own. By default tenants are
         not told apart. Not `deadline` and `anticipatory`, which walk along addresses."""
 
 

@@ -10,8 +10,8 @@
 //! - One leg returns an error: what it lacks is the xor of the others, and is written back, as a read does it. Where several fail,
 //!   the blocks are tried one by one, then the sectors; a block of which two legs lack the same sector is counted as unreadable.
 //! - All return, and do not xor to zero: nobody can say which of them is wrong, for the legs keep no checksums of data. The
-//!   blocks are counted and reported. With `on_mismatch = "data"` the parity is made from the data: reads have shown the
-//!   data, so none comes undone, and with all legs there nothing that a client sees changes. With `"report"` nothing is written.
+//!   blocks are counted and reported. With `on_mismatch = "repair"` the parity is made from the data: reads have shown the
+//!   data, so none comes undone, and with all legs there nothing that a client sees changes. With `"check"` nothing is written.
 //!
 //! A mend needs no journal. It writes one leg, which becomes the xor of legs that nobody changes meanwhile; a cut leaves each of its
 //! sectors as it was or right. An entry that is still in the journal may put older parity back at a start, together with the

@@ -914,7 +914,7 @@ pub struct StopArgs {
 #[derive(Args, Debug)]
 pub struct ListArgs {
     /// devices, policies, profiles, traces, generators, formats, bugs, metrics or stacks; or a name that stands in one of them: the
-    /// options of a device or policy, what there is to say of any other. Everything without it
+    /// options of a device or policy, what there is to say of any other. Without it all lists; the text leaves out bugs
     #[arg(value_name = "WHAT|NAME")]
     pub what: Option<String>,
     /// Print JSON with stable field names

@@ -266,6 +266,10 @@ impl WearConfig {
             let why = "with `endurance = 0` a block stands any number of erases, and nothing varies: give another number, or leave one of them out";
             return Err(BuildError::at("wear.endurance_variation", why));
         }
+        if self.serial != 0 && self.factory_bad.num == 0 && self.endurance_variation.num == 0 {
+            let why = "it decides which blocks are bad and how much each one stands, and here all are good and stand as much: give `factory_bad` or `endurance_variation` too, or leave it out";
+            return Err(BuildError::at("wear.serial", why));
+        }
         self.levelling.0.options()?.check()
     }
 

@@ -458,3 +458,32 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
         assert_eq!(error.key.as_deref(), Some(key), "{drive:?}: {error}");
     }
 }
+
+#[test]
+fn options_that_would_act_on_nothing_are_refused() {
+    let drive = |text: &str| ssd("slc-2015").blocks(400).with(text);
+    for (text, key) in [
+        ("write_buffer = { size = 0, link_bandwidth = 1 }", "write_buffer.link_bandwidth"),
+        ("write_buffer = { size = 0, dirty_share = 0.5 }", "write_buffer.dirty_share"),
+        ("write_buffer = { size = 0, dirty_expire = \"1 ms\" }", "write_buffer.dirty_expire"),
+        ("write_buffer = { size = 0, max_programs = 1 }", "write_buffer.max_programs"),
+        (
+            "mapping = \"bast\"\nwrite_buffer = { size = 0, power_loss_protection = true }",
+            "write_buffer.power_loss_protection",
+        ),
+        ("wear = { serial = 7 }", "wear.serial"),
+        ("wear = { serial = 7, endurance = 9 }", "wear.serial"),
+    ] {
+        let error = refused(&drive(text));
+        assert_eq!(error.key.as_deref(), Some(key), "{text}: {error}");
+    }
+    // What acts, or is what it is by default.
+    for text in [
+        "write_buffer = { size = 0 }",
+        "wear = { serial = 7, factory_bad = 0.01 }",
+        "wear = { serial = 7, endurance_variation = 0.5 }",
+    ] {
+        try_build(&drive(text), &BTreeSet::new(), Precondition::Empty)
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}

@@ -23,7 +23,7 @@ use nandu_stack::Stack;
 use nandu_trace::synth;
 use serde_json::{Map, Value, json};
 
-/// Every list in the order in which all are shown. `traces` is generators and formats together.
+/// Every list in the order in which they are shown together. `traces` is generators and formats together.
 const ALL: [Listed; 8] = [
     Listed::Devices,
     Listed::Policies,
@@ -35,10 +35,10 @@ const ALL: [Listed; 8] = [
     Listed::Stacks,
 ];
 
-/// Prints one list, or all.
+/// Prints one list, or those for who describes stacks and loads: what can be injected is about the checks and not about either, and long. JSON has all.
 pub fn list(args: &ListArgs) -> Result<(), Failure> {
     let wanted: Vec<Listed> = match args.what.as_deref().map(asked).transpose()? {
-        None => ALL.to_vec(),
+        None => ALL.into_iter().filter(|&list| args.json || list != Listed::Bugs).collect(),
         Some(Asked::List(Listed::Traces)) => vec![Listed::Generators, Listed::Formats],
         Some(Asked::List(one)) => vec![one],
         Some(Asked::Options(name)) => {
@@ -59,7 +59,10 @@ pub fn list(args: &ListArgs) -> Result<(), Failure> {
         lists.insert("schema".into(), nandu_sim::result::SCHEMA.into());
         return output::print_json(&lists);
     }
-    let texts: Vec<String> = wanted.iter().map(|&w| as_text(w, wanted.len() > 1)).collect();
+    let mut texts: Vec<String> = wanted.iter().map(|&w| as_text(w, wanted.len() > 1)).collect();
+    if args.what.is_none() {
+        texts.push(format!("{} bugs to inject: nandu list bugs\n", registry().plants().count()));
+    }
     output::print(&texts.join("\n"))
 }
 

@@ -9,6 +9,9 @@ use nandu_queue::config::SchedulerConfig;
 use nandu_queue::order::OrderConfig;
 use nandu_queue::schedulers::{Given, Weights};
 
+/// Reads that may overtake where nothing is said.
+const READ_BYPASS: u32 = 16;
+
 /// Which operation a die does next.
 #[options]
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -19,13 +22,13 @@ pub enum DieScheduler {
     /// Operations wait for their die; reads of the host and of the map go first.
     OutOfOrder {
         /// Reads that may overtake the oldest operation of another kind; 0 keeps the order of issue.
-        #[option(default = 16, range = ..=65_535)]
+        #[option(default = READ_BYPASS, range = ..=65_535)]
         max_read_bypass: u32,
         /// Programs and erases that run stand still for reads of the host.
         #[option(unset = "they do not", table)]
         suspend: Option<SuspensionConfig>,
         /// Whose operation a die does next: one of the schedulers of `queue`, for each die, by the time that operations take. The
-        /// order within a tenant stays that of `max_read_bypass`, but `fios` and `vssd` have their own. By default tenants are
+        /// order within a tenant stays that of `max_read_bypass`, but `fios`, `vssd` and classic `cfq` have their own. By default tenants are
         /// not told apart. Not `deadline` and `anticipatory`, which walk along addresses.
         tenant_scheduler: Option<SchedulerConfig>,
     },
@@ -114,6 +117,28 @@ impl SsdConfig {
         let of_die = || scheduler.of_die(given.clone()).expect("it is for dies");
         queue.share_by(Costs::new(timing, slc), scheduler.anticipation(), tenants, of_die);
         Ok(())
+    }
+
+    /// Refuses a number of reads that nothing looks at.
+    pub(super) fn check_read_bypass(&self) -> Result<(), BuildError> {
+        let DieScheduler::OutOfOrder { max_read_bypass, suspend, tenant_scheduler: Some(scheduler) } =
+            &self.die_scheduler
+        else {
+            return Ok(());
+        };
+        let passes = suspend.is_some_and(|s| s.max_per_program > 0 || s.max_per_erase > 0);
+        if *max_read_bypass == READ_BYPASS || passes {
+            return Ok(());
+        }
+        let options = scheduler.options().map_err(|error| error.within("die_scheduler.tenant_scheduler"))?;
+        if options.takes_order() {
+            return Ok(());
+        }
+        let why = format!(
+            "tenant_scheduler `{}` has an order of its own, and no operation is suspended for reads: leave it out, or give `suspend` too",
+            scheduler.name()
+        );
+        Err(BuildError::at("die_scheduler.max_read_bypass", why))
     }
 
     /// Looks up the scheduler of its dies.
