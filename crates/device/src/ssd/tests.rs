@@ -471,6 +471,10 @@ fn options_that_would_act_on_nothing_are_refused() {
             "mapping = \"bast\"\nwrite_buffer = { size = 0, power_loss_protection = true }",
             "write_buffer.power_loss_protection",
         ),
+        (
+            "die_scheduler = { kind = \"out-of-order\", suspend = { max_per_program = 0, max_per_erase = 0 } }",
+            "die_scheduler.suspend",
+        ),
         ("wear = { serial = 7 }", "wear.serial"),
         ("wear = { serial = 7, endurance = 9 }", "wear.serial"),
     ] {
@@ -480,6 +484,7 @@ fn options_that_would_act_on_nothing_are_refused() {
     // What acts, or is what it is by default.
     for text in [
         "write_buffer = { size = 0 }",
+        "die_scheduler = { kind = \"out-of-order\", suspend = { max_per_program = 0 } }",
         "wear = { serial = 7, factory_bad = 0.01 }",
         "wear = { serial = 7, endurance_variation = 0.5 }",
     ] {

@@ -119,15 +119,18 @@ impl SsdConfig {
         Ok(())
     }
 
-    /// Refuses a number of reads that nothing looks at.
-    pub(super) fn check_read_bypass(&self) -> Result<(), BuildError> {
-        let DieScheduler::OutOfOrder { max_read_bypass, suspend, tenant_scheduler: Some(scheduler) } =
-            &self.die_scheduler
+    /// Refuses a suspension that suspends nothing, and a number of reads that nothing looks at.
+    pub(super) fn check_dies(&self) -> Result<(), BuildError> {
+        let DieScheduler::OutOfOrder { max_read_bypass, suspend, tenant_scheduler } = &self.die_scheduler
         else {
             return Ok(());
         };
-        let passes = suspend.is_some_and(|s| s.max_per_program > 0 || s.max_per_erase > 0);
-        if *max_read_bypass == READ_BYPASS || passes {
+        if suspend.is_some_and(|s| s.max_per_program == 0 && s.max_per_erase == 0) {
+            let why = "no program and no erase may stand still: give `max_per_program` or `max_per_erase`, or leave it out";
+            return Err(BuildError::at("die_scheduler.suspend", why));
+        }
+        let Some(scheduler) = tenant_scheduler else { return Ok(()) };
+        if *max_read_bypass == READ_BYPASS || suspend.is_some() {
             return Ok(());
         }
         let options = scheduler.options().map_err(|error| error.within("die_scheduler.tenant_scheduler"))?;

@@ -27,8 +27,7 @@ const OF_A_DIE: [&str; 7] = [
 /// an order of their own.
 pub(super) fn out_of_order(max_read_bypass: u64, more: &str) -> String {
     let has_order = ["fios", "vssd", "cfq"].iter().any(|name| more.contains(&format!("kind = \"{name}\"")));
-    let passes = more.contains("suspend = ") && !more.contains("max_per_program = 0, max_per_erase = 0,");
-    let bypass = match has_order && !passes {
+    let bypass = match has_order && !more.contains("suspend = ") {
         true => String::new(),
         false => format!(", max_read_bypass = {max_read_bypass}"),
     };
@@ -325,6 +324,9 @@ impl Draft<'_> {
             return String::new();
         }
         let (programs, erases) = (rng.below(4), rng.below(6));
+        if programs == 0 && erases == 0 {
+            return String::new();
+        }
         let [suspend, resume] = [0; 2].map(|_| *rng.pick(&[0, 5, 100]));
         format!(
             ", suspend = {{ max_per_program = {programs}, max_per_erase = {erases}, suspend_latency = \"{suspend} us\", resume_latency = \"{resume} us\" }}"
