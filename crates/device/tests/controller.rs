@@ -388,26 +388,3 @@ fn options_that_cannot_be_are_refused_with_what_would_be_right() {
         assert!(found.contains(why), "{options}: {found}");
     }
 }
-
-/// Some schedulers have an order of their own, and without suspension nothing passes what runs.
-#[test]
-fn reads_that_may_overtake_are_refused_where_nothing_looks_at_them() {
-    let of = |bypass: u32, scheduler: &str, suspend: &str| {
-        format!(
-            "die_scheduler = {{ kind = \"out-of-order\", max_read_bypass = {bypass}, \
-             tenant_scheduler = {{ {scheduler} }}{suspend} }}"
-        )
-    };
-    for name in die_schedulers() {
-        let scheduler = format!("kind = {name:?}");
-        bed(&of(16, &scheduler, ""));
-        bed(&of(4, &scheduler, ", suspend = {}"));
-        if ["fios", "vssd", "cfq"].contains(&name) {
-            let why = refused(&of(4, &scheduler, ""));
-            assert!(why.contains("max_read_bypass") && why.contains(name), "{name}: {why}");
-        } else {
-            bed(&of(4, &scheduler, ""));
-        }
-    }
-    bed(&of(4, "kind = \"cfq\", slices = \"slo\"", ""));
-}

@@ -463,14 +463,6 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
 fn options_that_would_act_on_nothing_are_refused() {
     let drive = |text: &str| ssd("slc-2015").blocks(400).with(text);
     for (text, key) in [
-        ("write_buffer = { size = 0, link_bandwidth = 1 }", "write_buffer.link_bandwidth"),
-        ("write_buffer = { size = 0, dirty_share = 0.5 }", "write_buffer.dirty_share"),
-        ("write_buffer = { size = 0, dirty_expire = \"1 ms\" }", "write_buffer.dirty_expire"),
-        ("write_buffer = { size = 0, max_programs = 1 }", "write_buffer.max_programs"),
-        (
-            "mapping = \"bast\"\nwrite_buffer = { size = 0, power_loss_protection = true }",
-            "write_buffer.power_loss_protection",
-        ),
         (
             "die_scheduler = { kind = \"out-of-order\", suspend = { max_per_program = 0, max_per_erase = 0 } }",
             "die_scheduler.suspend",
@@ -483,7 +475,7 @@ fn options_that_would_act_on_nothing_are_refused() {
     }
     // What acts, or is what it is by default.
     for text in [
-        "write_buffer = { size = 0 }",
+        "write_buffer = { size = 0, link_bandwidth = 1, dirty_share = 0.5 }",
         "die_scheduler = { kind = \"out-of-order\", suspend = { max_per_program = 0 } }",
         "wear = { serial = 7, factory_bad = 0.01 }",
         "wear = { serial = 7, endurance_variation = 0.5 }",

@@ -2,9 +2,6 @@
 
 use nandu_base::{BuildError, ByteLen, Ratio, Span, options};
 
-/// What the link transfers where nothing is said: SATA of 3 Gb/s.
-const LINK: ByteLen = ByteLen(300_000_000);
-
 /// RAM of the controller that acknowledges writes before they are programmed.
 #[options]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,7 +9,7 @@ pub struct WriteBufferConfig {
     /// Bytes that it holds, in whole pages; 0 for no buffer.
     pub size: ByteLen,
     /// Bytes that the link to the host transfers in a second, which bounds how fast the buffer fills: by default SATA of 3 Gb/s.
-    #[option(default = LINK, range = ByteLen(1)..)]
+    #[option(default = ByteLen(300_000_000), range = ByteLen(1)..)]
     pub link_bandwidth: ByteLen,
     /// Share of the pages that may stay unwritten, so that newer writes replace them; above it the oldest are programmed. With a
     /// log-block map the planes are to have their log blocks filled before the host waits.
@@ -31,24 +28,6 @@ pub struct WriteBufferConfig {
 }
 
 impl WriteBufferConfig {
-    /// Refuses what says how a buffer works that is none.
-    pub(crate) fn check(&self) -> Result<(), BuildError> {
-        let given = [
-            ("link_bandwidth", self.link_bandwidth != LINK),
-            ("dirty_share", self.dirty_share.is_some()),
-            ("dirty_expire", self.dirty_expire.is_some()),
-            ("max_programs", self.max_programs.is_some()),
-            ("power_loss_protection", self.power_loss_protection),
-        ];
-        match given.into_iter().find(|&(_, is_given)| is_given) {
-            Some((key, _)) if self.size == ByteLen::ZERO => {
-                let why = "with `size = 0` there is no buffer: leave it out, or give a size";
-                Err(BuildError::at(format!("write_buffer.{key}"), why))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Pages of `page` bytes that fit, at most `logical`.
     pub(crate) fn pages(&self, page: ByteLen, logical: u32) -> Result<u32, BuildError> {
         if self.size.0 < page.0 {

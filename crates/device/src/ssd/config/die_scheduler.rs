@@ -9,9 +9,6 @@ use nandu_queue::config::SchedulerConfig;
 use nandu_queue::order::OrderConfig;
 use nandu_queue::schedulers::{Given, Weights};
 
-/// Reads that may overtake where nothing is said.
-const READ_BYPASS: u32 = 16;
-
 /// Which operation a die does next.
 #[options]
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -22,7 +19,7 @@ pub enum DieScheduler {
     /// Operations wait for their die; reads of the host and of the map go first.
     OutOfOrder {
         /// Reads that may overtake the oldest operation of another kind; 0 keeps the order of issue.
-        #[option(default = READ_BYPASS, range = ..=65_535)]
+        #[option(default = 16, range = ..=65_535)]
         max_read_bypass: u32,
         /// Programs and erases that run stand still for reads of the host.
         #[option(unset = "they do not", table)]
@@ -119,29 +116,17 @@ impl SsdConfig {
         Ok(())
     }
 
-    /// Refuses a suspension that suspends nothing, and a number of reads that nothing looks at.
-    pub(super) fn check_dies(&self) -> Result<(), BuildError> {
-        let DieScheduler::OutOfOrder { max_read_bypass, suspend, tenant_scheduler } = &self.die_scheduler
-        else {
-            return Ok(());
-        };
-        if suspend.is_some_and(|s| s.max_per_program == 0 && s.max_per_erase == 0) {
-            let why = "no program and no erase may stand still: give `max_per_program` or `max_per_erase`, or leave it out";
-            return Err(BuildError::at("die_scheduler.suspend", why));
+    /// Refuses a suspension that suspends nothing.
+    pub(super) fn check_suspension(&self) -> Result<(), BuildError> {
+        match &self.die_scheduler {
+            DieScheduler::OutOfOrder { suspend: Some(s), .. }
+                if s.max_per_program == 0 && s.max_per_erase == 0 =>
+            {
+                let why = "no program and no erase may stand still: give `max_per_program` or `max_per_erase`, or leave it out";
+                Err(BuildError::at("die_scheduler.suspend", why))
+            }
+            _ => Ok(()),
         }
-        let Some(scheduler) = tenant_scheduler else { return Ok(()) };
-        if *max_read_bypass == READ_BYPASS || suspend.is_some() {
-            return Ok(());
-        }
-        let options = scheduler.options().map_err(|error| error.within("die_scheduler.tenant_scheduler"))?;
-        if options.takes_order() {
-            return Ok(());
-        }
-        let why = format!(
-            "tenant_scheduler `{}` has an order of its own, and no operation is suspended for reads: leave it out, or give `suspend` too",
-            scheduler.name()
-        );
-        Err(BuildError::at("die_scheduler.max_read_bypass", why))
     }
 
     /// Looks up the scheduler of its dies.

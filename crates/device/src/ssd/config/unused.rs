@@ -21,8 +21,7 @@ impl SsdConfig {
             return refuse("gc.idle_min_invalid", why);
         }
         self.wear.check()?;
-        self.write_buffer.map_or(Ok(()), |buffer| buffer.check())?;
-        self.check_dies()?;
+        self.check_suspension()?;
         let has_units = self.isolation.gives() == Gives::Units && self.mapping.log_block().is_none();
         if self.wear.across_tenants && !has_units {
             let why = "it is for tenants that have units of the same planes, as with `isolation = { kind = \"vssd\" }` and a map that is not a log-block map: leave it out";

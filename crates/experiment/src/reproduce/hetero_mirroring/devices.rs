@@ -24,7 +24,7 @@ pub(super) const SMALLEST: &str = "smallest files, ";
 /// A small drive.
 const SMALL: (&str, &str) = ("device.ssd.capacity", "\"128 MiB\"");
 /// One without memory for writes.
-const BARE: (&str, &str) = ("device.ssd.write_buffer", "{ size = 0 }");
+const BARE: (&str, &str) = ("device.ssd.write_buffer.size", "0");
 
 /// Bytes a second over the time that the requests took, in MB.
 fn rate(r: &RunResult) -> f64 {

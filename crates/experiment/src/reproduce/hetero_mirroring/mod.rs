@@ -142,7 +142,7 @@ const PAIR: Drive = Drive {
 const CACHES_OFF: Drive = Drive {
     prefix: "caches off, ",
     words: "with the paper's pair, caches off",
-    options: &[("spare_factor", "\"17 %\""), ("write_buffer", "{ size = 0 }")],
+    options: &[("spare_factor", "\"17 %\""), ("write_buffer.size", "0")],
     disk_cache: false,
     ..PAIR
 };
@@ -166,9 +166,9 @@ impl Drive {
             .any(|id| runner.wants_some(id, |case| prefix_of(case).unwrap_or_default() == self.prefix))
     }
 
-    /// A stack with this drive and this disk in it, and with what else is set.
+    /// A stack with this drive and this disk in it.
     fn setup(self, label: &str, text: &'static str, set: &[(&str, &str)]) -> Setup {
-        let mut setup = setup(label, text, &[]);
+        let mut setup = setup(label, text, set);
         for device in ["ssd", "other"].into_iter().filter(|d| text.contains(&format!("[device.{d}]"))) {
             let option =
                 |(key, value): &(&str, &str)| (format!("device.{device}.{key}"), (*value).to_string());
@@ -181,17 +181,13 @@ impl Drive {
             setup.set.push(("device.disk.write_cache".into(), self.disk_cache.to_string()));
             setup.set.extend(self.disk.iter().map(|(k, v)| (format!("device.{k}"), (*v).to_string())));
         }
-        setup.set.extend(owned(set));
         setup
     }
 }
 
 fn setup(label: &str, text: &'static str, set: &[(&str, &str)]) -> Setup {
-    Setup { label: label.into(), text, set: owned(set).collect() }
-}
-
-fn owned(set: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {
-    set.iter().map(|&(path, value)| (path.to_string(), value.to_string()))
+    let set = set.iter().map(|(path, value)| ((*path).to_string(), (*value).to_string())).collect();
+    Setup { label: label.into(), text, set }
 }
 
 /// Writes of small files, so many a second.

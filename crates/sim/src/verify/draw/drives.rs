@@ -23,17 +23,6 @@ const OF_A_DIE: [&str; 7] = [
     "kind = \"cfq\", slice_sync = \"2 ms\", slice_async = \"1 ms\", slice_idle = \"200 us\"",
 ];
 
-/// A die that chooses, with what else is said of it. How many reads may overtake is left out where nothing looks at it: some schedulers have
-/// an order of their own.
-pub(super) fn out_of_order(max_read_bypass: u64, more: &str) -> String {
-    let has_order = ["fios", "vssd", "cfq"].iter().any(|name| more.contains(&format!("kind = \"{name}\"")));
-    let bypass = match has_order && !more.contains("suspend = ") {
-        true => String::new(),
-        false => format!(", max_read_bypass = {max_read_bypass}"),
-    };
-    format!("{{ kind = \"out-of-order\"{bypass}{more} }}")
-}
-
 impl Draft<'_> {
     /// A few tracks of a hard disk, with little memory, so that segments and cached writes get into each other's way. One that
     /// stops takes seconds to start, which is long beside what else happens in a stack.
@@ -199,7 +188,10 @@ impl Draft<'_> {
                 }
                 _ => self.suspension(),
             };
-            self.put("die_scheduler", out_of_order(max_read_bypass, &more));
+            self.put(
+                "die_scheduler",
+                format!("{{ kind = \"out-of-order\", max_read_bypass = {max_read_bypass}{more} }}"),
+            );
         }
         self.write_buffer(page);
         let mut axes = ["channel", "chip", "die", "plane"];
@@ -544,7 +536,10 @@ impl Draft<'_> {
                 }
                 _ => self.suspension(),
             };
-            self.put("die_scheduler", out_of_order(max_read_bypass, &more));
+            self.put(
+                "die_scheduler",
+                format!("{{ kind = \"out-of-order\", max_read_bypass = {max_read_bypass}{more} }}"),
+            );
         }
         self.write_buffer(page);
         name

@@ -1,6 +1,6 @@
 //! Random drives that tenants share.
 
-use super::drives::{by_threshold, checkpoint_blocks, out_of_order};
+use super::drives::{by_threshold, checkpoint_blocks};
 use super::{Draft, Drive, keys};
 use nandu_base::Rng;
 use std::fmt::Write;
@@ -160,7 +160,10 @@ impl Draft<'_> {
         if rng.below(2) == 0 && (!is_dealt || rng.fork(24).below(2) == 0) && !self.fills_stripes() {
             let max_read_bypass = rng.below(20);
             let suspension = self.suspension();
-            self.put("die_scheduler", out_of_order(max_read_bypass, &suspension));
+            self.put(
+                "die_scheduler",
+                format!("{{ kind = \"out-of-order\", max_read_bypass = {max_read_bypass}{suspension} }}"),
+            );
         }
         self.write_buffer(page);
         if has_streams {
